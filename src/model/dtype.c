@@ -1,7 +1,8 @@
 /* dtype.c: the table of element types and the exact meaning of their blocks.
- * Layouts: ggml's block_* structures (ggml repository, src/ggml-common.h; the GGUF specification numbers the types in docs/gguf.md).
- * Each value is computed with the same float operations in the same order as ggml's reference, so the results are equal bit for bit;
- * tests/data/quants holds what gguf-py computes. These routines are the specification: fast kernels read blocks on their own. */
+ * Layouts: ggml's block_* structures (ggml repository, src/ggml-common.h; the GGUF specification numbers the types in
+ * docs/gguf.md). Each value is computed with the same float operations in the same order as ggml's reference, so the results are
+ * equal bit for bit; tests/data/quants holds what gguf-py computes. These routines are the specification: fast kernels read
+ * blocks on their own. */
 #include "model/dtype.h"
 #include "base/half.h"
 #include <string.h>
@@ -106,8 +107,9 @@ static void deq_q5_1(float *y, const void *x, size_t n)
     }
 }
 
-/* Scale and minimum of group g (0..7) of a Q4_K or Q5_K block, six bits each, packed in 12 bytes: groups 0..3 lie whole in bytes 0..3 (scales)
- * and 4..7 (minima); groups 4..7 have their low four bits in bytes 8..11 and their high two in the top bits of bytes 0..7. */
+/* Scale and minimum of group g (0..7) of a Q4_K or Q5_K block, six bits each, packed in 12 bytes: groups 0..3 lie whole in bytes
+ * 0..3 (scales) and 4..7 (minima); groups 4..7 have their low four bits in bytes 8..11 and their high two in the top bits of
+ * bytes 0..7. */
 static void k_scale_min(const uint8_t *s, int g, uint8_t *sc, uint8_t *mn)
 {
     if (g < 4) {
@@ -153,8 +155,8 @@ static void deq_q5_k(float *y, const void *x, size_t n)
     }
 }
 
-/* {u8 ql[128], qh[64]; i8 s[16]; f16 d}: two halves of 128 values; in a half, value 32*j + i has its low nibble in ql[32*(j&1) + i]
- * (high half of the byte for j >= 2) and its two high bits in qh[i] at 2*j; a scale per 16 values; d*s*(q - 32) */
+/* {u8 ql[128], qh[64]; i8 s[16]; f16 d}: two halves of 128 values; in a half, value 32*j + i has its low nibble in ql[32*(j&1) +
+ * i] (high half of the byte for j >= 2) and its two high bits in qh[i] at 2*j; a scale per 16 values; d*s*(q - 32) */
 static void deq_q6_k(float *y, const void *x, size_t n)
 {
     const uint8_t *p = x;
@@ -189,10 +191,10 @@ const struct dtype_info dtype_table[DT_N] = {
 
 /* Numbers 4, 5, 31-33 and 36-38 were given up; the names stay, so that a message about an old file can say what it holds. */
 static const char *const gguf_names[] = {
-    "F32",    "F16",    "Q4_0",    "Q4_1",  "Q4_2",   "Q4_3",  "Q5_0",  "Q5_1",   "Q8_0",     "Q8_1",     "Q2_K",
-    "Q3_K",   "Q4_K",   "Q5_K",    "Q6_K",  "Q8_K",   "IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL",   "IQ3_S",
-    "IQ2_S",  "IQ4_XS", "I8",      "I16",   "I32",    "I64",   "F64",   "IQ1_M",  "BF16",     "Q4_0_4_4", "Q4_0_4_8",
-    "Q4_0_8_8", "TQ1_0", "TQ2_0",  "IQ4_NL_4_4", "IQ4_NL_4_8", "IQ4_NL_8_8", "MXFP4", "NVFP4", "Q1_0",
+    "F32",      "F16",    "Q4_0",  "Q4_1",       "Q4_2",       "Q4_3",       "Q5_0",   "Q5_1",    "Q8_0",  "Q8_1",     "Q2_K",
+    "Q3_K",     "Q4_K",   "Q5_K",  "Q6_K",       "Q8_K",       "IQ2_XXS",    "IQ2_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL",   "IQ3_S",
+    "IQ2_S",    "IQ4_XS", "I8",    "I16",        "I32",        "I64",        "F64",    "IQ1_M",   "BF16",  "Q4_0_4_4", "Q4_0_4_8",
+    "Q4_0_8_8", "TQ1_0",  "TQ2_0", "IQ4_NL_4_4", "IQ4_NL_4_8", "IQ4_NL_8_8", "MXFP4",  "NVFP4",   "Q1_0",
 };
 
 enum dtype dtype_of_gguf(uint32_t id)

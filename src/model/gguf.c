@@ -1,6 +1,7 @@
-/* gguf.c: reading GGUF. The file is outside input from the first byte on: one cursor (struct rd) does all reading and checks each step against
- * the end of the map; counts are held against the bytes left before anything is allocated for them; look-up tables are sorted arrays, so
- * that no choice of names makes them slow. Byte order is little-endian (docs/gguf.md; the big-endian variant is refused), as is the host. */
+/* gguf.c: reading GGUF. The file is outside input from the first byte on: one cursor (struct rd) does all reading and checks each
+ * step against the end of the map; counts are held against the bytes left before anything is allocated for them; look-up tables
+ * are sorted arrays, so that no choice of names makes them slow. Byte order is little-endian (docs/gguf.md; the big-endian
+ * variant is refused), as is the host. */
 #include "model/gguf.h"
 #include <math.h>
 #include <stdarg.h>
@@ -11,25 +12,26 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the mapped file is read in place");
 
 enum {
-    MAX_KV = 1 << 20,      /* real files have tens */
-    MAX_TENSOR = 1 << 20,  /* the largest public model has some thousands */
+    MAX_KV = 1 << 20,     /* real files have tens */
+    MAX_TENSOR = 1 << 20, /* the largest public model has some thousands */
     MAX_SPLIT = 9999,
-    MAX_KEY = 65535,       /* docs/gguf.md */
-    MAX_NAME = 256,        /* docs/gguf.md says 64; some converters write longer ones */
-    MIN_ALIGN = 8,         /* docs/gguf.md: a multiple of 8 */
+    MAX_KEY = 65535, /* docs/gguf.md */
+    MAX_NAME = 256,  /* docs/gguf.md says 64; some converters write longer ones */
+    MIN_ALIGN = 8,   /* docs/gguf.md: a multiple of 8 */
     MAX_ALIGN = 1 << 24,
-    MIN_KV_BYTES = 8 + 1 + 4 + 1,         /* length, one byte of key, type, one byte of value */
+    MIN_KV_BYTES = 8 + 1 + 4 + 1,             /* length, one byte of key, type, one byte of value */
     MIN_TENSOR_BYTES = 8 + 1 + 4 + 8 + 4 + 8, /* length, one byte of name, n_dim, one dim, type, offset */
-    SPLIT_TAIL = 20,       /* "-00001-of-00002.gguf" */
+    SPLIT_TAIL = 20,                          /* "-00001-of-00002.gguf" */
 };
 
 static const struct {
     const char *name;
     uint32_t bytes; /* 0: not of fixed size */
 } types[GGUF_TYPE_N] = {
-    [GGUF_U8] = {"u8", 1},   [GGUF_I8] = {"i8", 1},       [GGUF_U16] = {"u16", 2}, [GGUF_I16] = {"i16", 2}, [GGUF_U32] = {"u32", 4},
-    [GGUF_I32] = {"i32", 4}, [GGUF_F32] = {"f32", 4},     [GGUF_BOOL] = {"bool", 1}, [GGUF_STR] = {"string", 0},
-    [GGUF_ARR] = {"array", 0}, [GGUF_U64] = {"u64", 8},   [GGUF_I64] = {"i64", 8}, [GGUF_F64] = {"f64", 8},
+    [GGUF_U8] = {"u8", 1},      [GGUF_I8] = {"i8", 1},     [GGUF_U16] = {"u16", 2}, [GGUF_I16] = {"i16", 2},
+    [GGUF_U32] = {"u32", 4},    [GGUF_I32] = {"i32", 4},   [GGUF_F32] = {"f32", 4}, [GGUF_BOOL] = {"bool", 1},
+    [GGUF_STR] = {"string", 0}, [GGUF_ARR] = {"array", 0}, [GGUF_U64] = {"u64", 8}, [GGUF_I64] = {"i64", 8},
+    [GGUF_F64] = {"f64", 8},
 };
 
 const char *gguf_type_name(enum gguf_type t) { return (unsigned)t < GGUF_TYPE_N ? types[t].name : "unknown"; }
@@ -47,12 +49,13 @@ const char *gguf_show_path(const char *path, char buf[96])
 /* Message arguments "%.*s" of a name of any length: at most 64 bytes, whole characters. */
 static int cut(struct str s) { return (int)utf8_whole(s.p, MIN(s.n, (size_t)64)); }
 
+#define LLU(x) ((unsigned long long)(x)) /* for %llu */
 /* Sets the message "PATH: ..." in the `e` in scope. */
-#define FAIL(path, code, fmt, ...)                                                                  \
-    ({                                                                                              \
-        char show_[96];                                                                             \
-        err_set(e, code, "%s: " fmt, gguf_show_path(path, show_), ##__VA_ARGS__);                   \
-        code; /* a constant: the compiler sees that it is negative */                               \
+#define FAIL(path, code, fmt, ...)                                                                                               \
+    ({                                                                                                                           \
+        char show_[96];                                                                                                          \
+        err_set(e, code, "%s: " fmt, gguf_show_path(path, show_), ##__VA_ARGS__);                                                \
+        code; /* a constant: the compiler sees that it is negative */                                                            \
     })
 
 /* ---- cursor */
@@ -69,7 +72,8 @@ static size_t left(const struct rd *r) { return r->n - r->at; }
 static int rd_take(struct rd *r, const uint8_t **p, size_t n, const char *what)
 {
     struct err *e = r->e;
-    if (n > left(r)) return FAIL(r->path, E_FORMAT, "ends inside %s (%zu bytes wanted at byte %zu, %zu there)", what, n, r->at, left(r));
+    if (n > left(r))
+        return FAIL(r->path, E_FORMAT, "ends inside %s (%zu bytes wanted at byte %zu, %zu there)", what, n, r->at, left(r));
     *p = r->p + r->at;
     r->at += n;
     return OK;
@@ -97,7 +101,7 @@ static int rd_str(struct rd *r, struct str *s, const char *what)
     uint64_t n;
     const uint8_t *p;
     TRY(rd_u64(r, &n, what));
-    if (n > left(r)) return FAIL(r->path, E_FORMAT, "%s of %llu bytes, %zu left in the file", what, (unsigned long long)n, left(r));
+    if (n > left(r)) return FAIL(r->path, E_FORMAT, "%s of %llu bytes, %zu left in the file", what, LLU(n), left(r));
     TRY(rd_take(r, &p, (size_t)n, what));
     *s = (struct str){(const char *)p, (size_t)n};
     return OK;
@@ -109,10 +113,12 @@ static int rd_name(struct rd *r, struct str *s, size_t max, const char *what)
     struct err *e = r->e;
     size_t at = r->at;
     TRY(rd_str(r, s, what));
-    if (s->n == 0 || s->n > max) return FAIL(r->path, E_FORMAT, "%s of %zu bytes at byte %zu (1 to %zu allowed)", what, s->n, at, max);
+    if (s->n == 0 || s->n > max)
+        return FAIL(r->path, E_FORMAT, "%s of %zu bytes at byte %zu (1 to %zu allowed)", what, s->n, at, max);
     if (utf8_check(s->p, s->n) != s->n) return FAIL(r->path, E_FORMAT, "%s at byte %zu is not UTF-8", what, at);
     for (size_t i = 0; i < s->n; i++)
-        if ((unsigned char)s->p[i] < 0x20 || s->p[i] == 0x7f) return FAIL(r->path, E_FORMAT, "control character in %s at byte %zu", what, at);
+        if ((unsigned char)s->p[i] < 0x20 || s->p[i] == 0x7f)
+            return FAIL(r->path, E_FORMAT, "control character in %s at byte %zu", what, at);
     return OK;
 }
 
@@ -136,7 +142,8 @@ static int t_order(const void *a, const void *b, void *t)
 /* by file, then place in it */
 static int place_order(const void *a, const void *b, void *t)
 {
-    const struct gguf_tensor *x = (struct gguf_tensor *)t + *(const uint32_t *)a, *y = (struct gguf_tensor *)t + *(const uint32_t *)b;
+    const struct gguf_tensor *x = (struct gguf_tensor *)t + *(const uint32_t *)a,
+                             *y = (struct gguf_tensor *)t + *(const uint32_t *)b;
     if (x->file != y->file) return x->file < y->file ? -1 : 1;
     return x->data < y->data ? -1 : x->data > y->data;
 }
@@ -192,14 +199,15 @@ static int rd_header(struct rd *r, uint32_t *version, uint64_t *n_t, uint64_t *n
         return FAIL(r->path, E_FORMAT, "not a GGUF file (starts with %02x %02x %02x %02x)", m[0], m[1], m[2], m[3]);
     TRY(rd_u32(r, version, "the version"));
     if (__builtin_bswap32(*version) <= 0xffff && *version > 0xffff)
-        return FAIL(r->path, E_UNSUP, "big-endian GGUF (version %u byte-swapped); only little-endian files are read", __builtin_bswap32(*version));
+        return FAIL(r->path, E_UNSUP, "big-endian GGUF (version %u byte-swapped); only little-endian files are read",
+                    __builtin_bswap32(*version));
     if (*version != 2 && *version != 3) return FAIL(r->path, E_UNSUP, "GGUF version %u; versions 2 and 3 are read", *version);
     TRY(rd_u64(r, n_t, "the tensor count"));
     TRY(rd_u64(r, n_kv, "the metadata count"));
     if (*n_kv > MAX_KV || *n_kv > left(r) / MIN_KV_BYTES)
-        return FAIL(r->path, E_FORMAT, "%llu metadata pairs announced, the file's %zu bytes cannot hold them", (unsigned long long)*n_kv, r->n);
+        return FAIL(r->path, E_FORMAT, "%llu metadata pairs announced, the file's %zu bytes cannot hold them", LLU(*n_kv), r->n);
     if (*n_t > MAX_TENSOR || *n_t > left(r) / MIN_TENSOR_BYTES)
-        return FAIL(r->path, E_FORMAT, "%llu tensors announced, the file's %zu bytes cannot hold them", (unsigned long long)*n_t, r->n);
+        return FAIL(r->path, E_FORMAT, "%llu tensors announced, the file's %zu bytes cannot hold them", LLU(*n_t), r->n);
     return OK;
 }
 
@@ -234,7 +242,7 @@ static int rd_array(struct rd *r, struct gguf_kv *kv)
     kv->p = r->p + r->at;
     uint32_t size = types[et].bytes;
     if (kv->n > left(r) / (size ? size : 8))
-        return bad_value(r, kv, "array of %llu x %s, %zu bytes left in the file", (unsigned long long)kv->n, types[et].name, left(r));
+        return bad_value(r, kv, "array of %llu x %s, %zu bytes left in the file", LLU(kv->n), types[et].name, left(r));
     if (size) {
         r->at += (size_t)kv->n * size;
         return et == GGUF_BOOL ? check_bools(r, kv, kv->p, kv->n) : OK;
@@ -243,7 +251,7 @@ static int rd_array(struct rd *r, struct gguf_kv *kv)
         uint64_t len = 0;
         if (left(r) >= 8) memcpy(&len, r->p + r->at, 8);
         if (left(r) < 8 || len > left(r) - 8)
-            return bad_value(r, kv, "string %llu of %llu goes past the end of the file", (unsigned long long)i, (unsigned long long)kv->n);
+            return bad_value(r, kv, "string %llu of %llu goes past the end of the file", LLU(i), LLU(kv->n));
         r->at += 8 + (size_t)len;
     }
     return OK;
@@ -262,7 +270,7 @@ static int rd_kv(struct rd *r, struct gguf_kv *kv)
     if (t == GGUF_STR) {
         if (left(r) < 8) return bad_value(r, kv, "the file ends before its value");
         TRY(rd_u64(r, &kv->n, "a string"));
-        if (kv->n > left(r)) return bad_value(r, kv, "string of %llu bytes, %zu left in the file", (unsigned long long)kv->n, left(r));
+        if (kv->n > left(r)) return bad_value(r, kv, "string of %llu bytes, %zu left in the file", LLU(kv->n), left(r));
         kv->p = r->p + r->at;
         r->at += (size_t)kv->n;
         return OK;
@@ -290,7 +298,8 @@ static int rd_all_kv(struct rd *r, struct gguf *g, uint32_t n)
     uint64_t align = 32;
     TRY(gguf_u64(g, "general.alignment", 0, UINT64_MAX, &align, e));
     if (align < MIN_ALIGN || align > MAX_ALIGN || (align & (align - 1)))
-        return FAIL(r->path, E_FORMAT, "general.alignment is %llu; a power of two from %d to %d is wanted", (unsigned long long)align, MIN_ALIGN, MAX_ALIGN);
+        return FAIL(r->path, E_FORMAT, "general.alignment is %llu; a power of two from %d to %d is wanted", LLU(align), MIN_ALIGN,
+                    MAX_ALIGN);
     g->alignment = (uint32_t)align;
     return OK;
 }
@@ -323,7 +332,7 @@ static int rd_tensor(struct rd *r, struct gguf_tensor *t, uint64_t *off, uint32_
         if (t->dim[i] == 0) return bad_tensor(r, E_FORMAT, t, "dimension %u is 0", i);
         /* a signed count everywhere else: keep the product below 2^63 */
         if (!mul_ok(n, t->dim[i], &n) || n > INT64_MAX)
-            return bad_tensor(r, E_FORMAT, t, "dimension %u of %llu makes the size overflow", i, (unsigned long long)t->dim[i]);
+            return bad_tensor(r, E_FORMAT, t, "dimension %u of %llu makes the size overflow", i, LLU(t->dim[i]));
     }
     t->n_elem = n;
     TRY(rd_u32(r, &type, "the tensor list"));
@@ -336,11 +345,11 @@ static int rd_tensor(struct rd *r, struct gguf_tensor *t, uint64_t *off, uint32_
     }
     const struct dtype_info *d = &dtype_table[t->dt];
     if (t->dim[0] % d->block)
-        return bad_tensor(r, E_FORMAT, t, "rows of %llu values, %s needs a multiple of %u", (unsigned long long)t->dim[0], d->name, d->block);
+        return bad_tensor(r, E_FORMAT, t, "rows of %llu values, %s needs a multiple of %u", LLU(t->dim[0]), d->name, d->block);
     size_t bytes;
-    if (!mul_ok(n / d->block, d->bytes, &bytes)) return bad_tensor(r, E_FORMAT, t, "%llu values of %s overflow", (unsigned long long)n, d->name);
+    if (!mul_ok(n / d->block, d->bytes, &bytes)) return bad_tensor(r, E_FORMAT, t, "%llu values of %s overflow", LLU(n), d->name);
     t->bytes = bytes;
-    if (*off % align) return bad_tensor(r, E_FORMAT, t, "offset %llu is not a multiple of the alignment %u", (unsigned long long)*off, align);
+    if (*off % align) return bad_tensor(r, E_FORMAT, t, "offset %llu is not a multiple of the alignment %u", LLU(*off), align);
     return OK;
 }
 
@@ -360,7 +369,7 @@ static int rd_all_tensors(struct rd *r, struct gguf *g, uint32_t n, uint32_t fil
         size_t room = base < r->n ? r->n - base : 0;
         if (off[i] > room || t[i].bytes > room - off[i]) {
             rc = bad_tensor(r, E_FORMAT, &t[i], "%llu bytes at offset %llu go past the end of the file (%zu bytes of data)",
-                            (unsigned long long)t[i].bytes, (unsigned long long)off[i], room);
+                            LLU(t[i].bytes), LLU(off[i]), room);
             goto out;
         }
         t[i].data = r->p + base + off[i];
@@ -382,12 +391,14 @@ static int check_tensors(struct gguf *g, struct err *e)
     if (!ix || !g->t_sorted) return FAIL(g->path, E_NOMEM, "no memory for %u tensors", g->n_t);
     for (uint32_t i = 1; i < g->n_t; i++) {
         const struct gguf_tensor *a = &g->t[g->t_sorted[i - 1]], *b = &g->t[g->t_sorted[i]];
-        if (str_same(a->name, b->name)) return FAIL(g->file_path[b->file], E_FORMAT, "tensor %.*s: given twice", cut(a->name), a->name.p);
+        if (str_same(a->name, b->name))
+            return FAIL(g->file_path[b->file], E_FORMAT, "tensor %.*s: given twice", cut(a->name), a->name.p);
     }
     for (uint32_t i = 1; i < g->n_t; i++) {
         const struct gguf_tensor *a = &g->t[ix[i - 1]], *b = &g->t[ix[i]];
         if (a->file == b->file && b->data < a->data + a->bytes)
-            return FAIL(g->file_path[b->file], E_FORMAT, "tensors %.*s and %.*s share bytes", cut(a->name), a->name.p, cut(b->name), b->name.p);
+            return FAIL(g->file_path[b->file], E_FORMAT, "tensors %.*s and %.*s share bytes", cut(a->name), a->name.p,
+                        cut(b->name), b->name.p);
     }
     return OK;
 }
@@ -404,22 +415,24 @@ static int split_of(const struct gguf *g, uint64_t *no, uint64_t *count, struct 
         *count = 1;
         return OK;
     }
-    if (*count > MAX_SPLIT) return FAIL(g->path, E_FORMAT, "split.count is %llu; at most %d parts are read", (unsigned long long)*count, MAX_SPLIT);
+    if (*count > MAX_SPLIT)
+        return FAIL(g->path, E_FORMAT, "split.count is %llu; at most %d parts are read", LLU(*count), MAX_SPLIT);
     int rc = gguf_u64(g, "split.no", 0, *count - 1, no, e);
-    if (rc == 0) return FAIL(g->path, E_FORMAT, "split.count is %llu but split.no is missing", (unsigned long long)*count);
+    if (rc == 0) return FAIL(g->path, E_FORMAT, "split.count is %llu but split.no is missing", LLU(*count));
     return rc;
 }
 
-/* The path of part i (from 0) of n, made from the path of part `no`: PREFIX-00001-of-00002.gguf, counted from 1 (llama.cpp's gguf-split). */
+/* The path of part i (from 0) of n, made from the path of part `no`: PREFIX-00001-of-00002.gguf, counted from 1 (llama.cpp's
+ * gguf-split). */
 static char *part_path(struct arena *a, const char *path, uint64_t no, uint64_t i, uint64_t n)
 {
     size_t len = strlen(path);
     char tail[64];
-    snprintf(tail, sizeof tail, "-%05llu-of-%05llu.gguf", (unsigned long long)no + 1, (unsigned long long)n);
+    snprintf(tail, sizeof tail, "-%05llu-of-%05llu.gguf", LLU(no + 1), LLU(n));
     if (len < SPLIT_TAIL || strcmp(path + len - SPLIT_TAIL, tail) != 0) return NULL;
     char *p = arena_strndup(a, path, len);
     if (p) {
-        snprintf(tail, sizeof tail, "-%05llu-of-%05llu.gguf", (unsigned long long)i + 1, (unsigned long long)n);
+        snprintf(tail, sizeof tail, "-%05llu-of-%05llu.gguf", LLU(i + 1), LLU(n));
         memcpy(p + len - SPLIT_TAIL, tail, SPLIT_TAIL);
     }
     return p;
@@ -433,14 +446,14 @@ static int open_part(struct gguf *g, uint32_t i, uint64_t count, struct rd *r, u
     uint64_t n_kv, no, n;
     uint32_t version;
     int rc = os_map(&g->map[i], path, e);
-    if (rc < 0) return err_prefix(e, "part %u of %llu", i + 1, (unsigned long long)count);
+    if (rc < 0) return err_prefix(e, "part %u of %llu", i + 1, LLU(count));
     *r = (struct rd){g->map[i].p, g->map[i].n, 0, path, e};
     TRYG(rd_header(r, &version, n_t, &n_kv));
     TRYG(rd_all_kv(r, &part, (uint32_t)n_kv));
     TRYG(split_of(&part, &no, &n, e));
     if (no != i || n != count) {
-        rc = FAIL(path, E_FORMAT, "says that it is part %llu of %llu, its name says %u of %llu", (unsigned long long)no + 1, (unsigned long long)n, i + 1,
-                  (unsigned long long)count);
+        rc = FAIL(path, E_FORMAT, "says that it is part %llu of %llu, its name says %u of %llu", LLU(no + 1), LLU(n), i + 1,
+                  LLU(count));
         goto out;
     }
     *align = part.alignment;
@@ -449,7 +462,8 @@ out:
     return rc;
 }
 
-/* All of a split's parts after the first, whose cursor is r0 (behind its metadata). Lists are read in a second pass, when their total is known. */
+/* All of a split's parts after the first, whose cursor is r0 (behind its metadata). Lists are read in a second pass, when their
+ * total is known. */
 static int open_parts(struct gguf *g, struct rd *r0, uint64_t n_t0, uint64_t count, struct err *e)
 {
     struct arena tmp = {0};
@@ -457,7 +471,7 @@ static int open_parts(struct gguf *g, struct rd *r0, uint64_t n_t0, uint64_t cou
     struct rd *r = arena_alloc(&tmp, count, sizeof *r);
     uint64_t *n_t = arena_alloc(&tmp, count, sizeof *n_t), total = n_t0, said = 0;
     uint32_t *align = arena_alloc(&tmp, count, sizeof *align);
-    if (!r || !n_t || !align) TRYG(FAIL(g->path, E_NOMEM, "no memory for %llu parts", (unsigned long long)count));
+    if (!r || !n_t || !align) TRYG(FAIL(g->path, E_NOMEM, "no memory for %llu parts", LLU(count)));
     r[0] = *r0;
     n_t[0] = n_t0;
     align[0] = g->alignment;
@@ -466,12 +480,12 @@ static int open_parts(struct gguf *g, struct rd *r0, uint64_t n_t0, uint64_t cou
         TRYG(open_part(g, i, count, &r[i], &n_t[i], &align[i], e));
         total += n_t[i];
     }
-    if (total > MAX_TENSOR) TRYG(FAIL(g->path, E_FORMAT, "%llu tensors in all parts", (unsigned long long)total));
+    if (total > MAX_TENSOR) TRYG(FAIL(g->path, E_FORMAT, "%llu tensors in all parts", LLU(total)));
     TRYG(gguf_u64(g, "split.tensors.count", 0, UINT64_MAX, &said, e));
     if (rc == 1 && said != total)
-        TRYG(FAIL(g->path, E_FORMAT, "split.tensors.count is %llu, the parts hold %llu", (unsigned long long)said, (unsigned long long)total));
+        TRYG(FAIL(g->path, E_FORMAT, "split.tensors.count is %llu, the parts hold %llu", LLU(said), LLU(total)));
     g->t = arena_alloc(&g->arena, total, sizeof *g->t);
-    if (!g->t) TRYG(FAIL(g->path, E_NOMEM, "no memory for %llu tensors", (unsigned long long)total));
+    if (!g->t) TRYG(FAIL(g->path, E_NOMEM, "no memory for %llu tensors", LLU(total)));
     for (uint32_t i = 0; i < count; i++) TRYG(rd_all_tensors(&r[i], g, (uint32_t)n_t[i], i, align[i]));
     rc = OK;
 out:
@@ -479,7 +493,8 @@ out:
     return rc;
 }
 
-/* g->map[0] and g->path are set. Returns 1 when the file is a later part of a split: *first is then the path of the first part. */
+/* g->map[0] and g->path are set. Returns 1 when the file is a later part of a split: *first is then the path of the first part.
+ */
 static int open_first(struct gguf *g, const char **first, struct err *e)
 {
     uint64_t n_t, n_kv, no, count;
@@ -489,19 +504,19 @@ static int open_first(struct gguf *g, const char **first, struct err *e)
     TRY(split_of(g, &no, &count, e));
     if (count == 1) {
         g->t = arena_alloc(&g->arena, (size_t)n_t, sizeof *g->t);
-        if (!g->t) return FAIL(g->path, E_NOMEM, "no memory for %llu tensors", (unsigned long long)n_t);
+        if (!g->t) return FAIL(g->path, E_NOMEM, "no memory for %llu tensors", LLU(n_t));
         TRY(rd_all_tensors(&r, g, (uint32_t)n_t, 0, g->alignment));
         return check_tensors(g, e);
     }
-    if (g->borrowed) return FAIL(g->path, E_UNSUP, "part %llu of %llu of a split file", (unsigned long long)no + 1, (unsigned long long)count);
+    if (g->borrowed) return FAIL(g->path, E_UNSUP, "part %llu of %llu of a split file", LLU(no + 1), LLU(count));
     const char **paths = arena_alloc(&g->arena, count, sizeof *paths);
     struct os_map *maps = arena_alloc(&g->arena, count, sizeof *maps);
-    if (!paths || !maps) return FAIL(g->path, E_NOMEM, "no memory for %llu parts", (unsigned long long)count);
+    if (!paths || !maps) return FAIL(g->path, E_NOMEM, "no memory for %llu parts", LLU(count));
     for (uint32_t i = 0; i < count; i++) {
         paths[i] = part_path(&g->arena, g->path, no, i, count);
         if (!paths[i])
-            return FAIL(g->path, E_FORMAT, "says that it is part %llu of %llu; its name must end in -%05llu-of-%05llu.gguf", (unsigned long long)no + 1,
-                        (unsigned long long)count, (unsigned long long)no + 1, (unsigned long long)count);
+            return FAIL(g->path, E_FORMAT, "says that it is part %llu of %llu; its name must end in -%05llu-of-%05llu.gguf",
+                        LLU(no + 1), LLU(count), LLU(no + 1), LLU(count));
     }
     if (no != 0) {
         *first = paths[0];
@@ -624,7 +639,7 @@ void gguf_put_number(struct buf *out, const struct gguf_kv *kv, uint64_t i)
     uint64_t mag;
     bool neg;
     if (kv_int(kv, p, &mag, &neg)) {
-        buf_printf(out, "%s%llu", neg ? "-" : "", (unsigned long long)mag);
+        buf_printf(out, "%s%llu", neg ? "-" : "", LLU(mag));
     } else if (kv->elem == GGUF_F32) {
         float f;
         memcpy(&f, p, 4);
@@ -641,7 +656,8 @@ void gguf_put_number(struct buf *out, const struct gguf_kv *kv, uint64_t i)
 static int wrong_type(const struct gguf *g, const struct gguf_kv *kv, const char *want, struct err *e)
 {
     if (kv->type == GGUF_ARR)
-        return FAIL(g->path, E_FORMAT, "key %.*s: array of %s where %s is wanted", cut(kv->key), kv->key.p, gguf_type_name(kv->elem), want);
+        return FAIL(g->path, E_FORMAT, "key %.*s: array of %s where %s is wanted", cut(kv->key), kv->key.p,
+                    gguf_type_name(kv->elem), want);
     return FAIL(g->path, E_FORMAT, "key %.*s: %s where %s is wanted", cut(kv->key), kv->key.p, gguf_type_name(kv->type), want);
 }
 
@@ -653,8 +669,7 @@ int gguf_u64(const struct gguf *g, const char *key, uint64_t lo, uint64_t hi, ui
     if (!kv) return 0;
     if (kv->type == GGUF_ARR || !kv_int(kv, kv->p, &mag, &neg)) return wrong_type(g, kv, "an integer", e);
     if (neg || mag < lo || mag > hi)
-        return FAIL(g->path, E_FORMAT, "key %s: %s%llu; %llu to %llu is wanted", key, neg ? "-" : "", (unsigned long long)mag, (unsigned long long)lo,
-                    (unsigned long long)hi);
+        return FAIL(g->path, E_FORMAT, "key %s: %s%llu; %llu to %llu is wanted", key, neg ? "-" : "", LLU(mag), LLU(lo), LLU(hi));
     *v = mag;
     return 1;
 }
