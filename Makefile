@@ -55,7 +55,7 @@ $(BUILD)/src/kern/%_avx2.o: ISA := -mavx2 -mfma -mf16c -mbmi2
 $(BUILD)/src/kern/%_avx512.o: ISA := -mavx2 -mfma -mf16c -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl
 $(BUILD)/src/kern/%_avx512vnni.o: ISA := -mavx2 -mfma -mf16c -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
 $(BUILD)/src/kern/%_avx512bf16.o: ISA := -mavx2 -mfma -mf16c -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx512bf16
-$(BUILD)/src/kern/%_amx.o: ISA := -mavx2 -mfma -mf16c -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx512bf16 -mamx-tile -mamx-bf16 -mamx-int8
+$(BUILD)/src/kern/%_amx.o $(BUILD)/src/kern/%_amx_attn.o: ISA := -mavx2 -mfma -mf16c -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx512bf16 -mamx-tile -mamx-bf16 -mamx-int8
 $(BUILD)/src/base/%.o $(BUILD)/src/model/%.o $(BUILD)/src/comm/%.o $(BUILD)/src/cmd/%.o: ISA := $(CONV)
 
 $(BUILD)/%.o: %.c
