@@ -2,7 +2,7 @@
 #pragma once
 #include "base/opt.h"
 
-enum opts_cmd { CMD_RUN, CMD_CHAT, CMD_EVAL, CMD_BENCH, CMD_INSPECT, CMD_TOKENIZE, CMD_TEMPLATE, CMD_HELP, CMD_N };
+enum opts_cmd { CMD_RUN, CMD_CHAT, CMD_EVAL, CMD_BENCH, CMD_INSPECT, CMD_TOKENIZE, CMD_TEMPLATE, CMD_HELP, CMD_VERSION, CMD_N };
 
 /* One id per table row: o->from[OPT_ID_x] says whether the value was given. */
 enum opts_id {
@@ -78,6 +78,6 @@ static inline bool opts_given(const struct opts *o, enum opts_id id) { return o-
 
 extern const struct opt_prog opts_prog;
 
-/* argv[1..]: command, options, words. OK, OPT_ASK_HELP (o->cmd: CMD_HELP for the general page), OPT_ASK_VERSION, or E_ARG. Free with opts_free in every case. */
+/* argv[1..]: command, options, words; what contradicts itself (two prompts, an empty stop string) is refused here too. OK, OPT_ASK_HELP (o->cmd: CMD_HELP for the general page), OPT_ASK_VERSION, or E_ARG. Free with opts_free in every case. */
 int opts_parse(struct opts *o, int argc, char *const *argv, struct err *e);
 void opts_free(struct opts *o);
