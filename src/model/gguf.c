@@ -58,6 +58,16 @@ static int cut(struct str s) { return (int)utf8_whole(s.p, MIN(s.n, (size_t)64))
         code; /* a constant: the compiler sees that it is negative */                                                            \
     })
 
+int gguf_fail(const struct gguf *g, struct err *e, int code, const char *fmt, ...)
+{
+    char what[240];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    return FAIL(g->path, code, "%s", what);
+}
+
 /* ---- cursor */
 
 struct rd {

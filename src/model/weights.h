@@ -28,11 +28,14 @@ struct weights {
     const float *rope_factors;       /* [rope_dim/2] divisors, or NULL */
     struct layer *layer;             /* [L], owned */
     float *made;                     /* owned: vectors that the file stores in another type than F32, converted */
+    uint8_t *used;                   /* owned, [g->n_t]: 1 for the tensors bound; the others play no part (vision towers and the like) */
     uint64_t matrix_bytes;           /* file bytes of all matrices used by a step (tied once, untied embedding not) */
 };
 /* Binds all tensors; the first missing or misshapen one is named with the dims seen and wanted. Tensors that the family does not know and that would change the result
- * are E_UNSUP. */
+ * (in a layer, or a known name of another family) are E_UNSUP; any others are let be, see used. E_FORMAT for a file without tensors (a vocabulary only).
+ * On failure nothing is held. */
 int weights_bind(struct weights *w, const struct model_shape *s, const struct gguf *g, struct err *e);
 void weights_free(struct weights *w);
-/* Calls fn for every matrix of a step in forward order (layers, then out); stops at the first negative status. */
+/* Calls fn for every matrix of a step in forward order (layers: q k v o gate up down, then out) with the name its tensor has in GGUF ("output.weight" also
+ * when tied; valid during the call); stops at the first negative status and returns it. */
 int weights_each(struct weights *w, int (*fn)(void *ud, struct mat *m, const char *name), void *ud);
