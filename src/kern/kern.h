@@ -15,10 +15,46 @@ enum isa isa_by_name(const char *s); /* ISA_N: unknown */
 enum isa kern_cpu_isa(void);
 
 /* How activations are laid out for a gemm. */
-enum act_fmt { ACT_F32, ACT_BF16, ACT_Q8, ACT_N };
+enum act_fmt {
+    ACT_F32,  /* [n][ld] f32, ld = act_f32_ld(k): rows padded with zeros */
+    ACT_BF16, /* [ceil(n/16)][ceil(k/32)][16][32] bf16 (round to nearest even), rows and columns padded with zeros: 1 KiB per 16 rows and 32 columns */
+    ACT_Q8,   /* struct act_q8; k is a multiple of 32 */
+    ACT_N
+};
 #define KERN_ROWS 16u   /* activation rows are prepared in groups of 16 */
 #define KERN_SPAN 256u  /* positions per attention span */
 #define KERN_BLK 16u    /* tokens per KV block */
+
+static inline size_t act_f32_ld(uint32_t k) { return align_up(k, 16); }
+
+/* ACT_Q8: int8 per row and 32 columns (a block): scale = max|x| / 127, q = nearest even of x * (127 / max|x|), -127..127; a block whose max is below
+ * 2^-100 is zero. Rows lie in groups of 16, the last group has the rows that are left (h of them, else h = 16): q[group][block][h][32], the other
+ * arrays [group][block][h]. Beside the values, what integer kernels add to a block's sum for weights stored with an offset. */
+struct act_q8 {
+    int8_t *q;
+    float *scale, *ssum;       /* ssum = scale * sum(q): for formats with a minimum */
+    int32_t *n8, *n128, *n32;  /* -8 * sum(q), -128 * sum(q); n32[..][2]: -32 * sum of each 16 */
+    uint32_t nb;               /* k / 32 */
+    size_t bytes;
+};
+static inline void act_q8_view(struct act_q8 *a, void *xa, uint32_t n, uint32_t k)
+{
+    a->nb = k / 32;
+    size_t nq = align_up((size_t)n * a->nb * 32, 64), ns = align_up((size_t)n * a->nb * 4, 64);
+    uint8_t *p = (uint8_t *)xa;
+    a->q = (int8_t *)p;
+    a->scale = (float *)(void *)(p + nq);
+    a->ssum = (float *)(void *)(p + nq + ns);
+    a->n8 = (int32_t *)(void *)(p + nq + 2 * ns);
+    a->n128 = (int32_t *)(void *)(p + nq + 3 * ns);
+    a->n32 = (int32_t *)(void *)(p + nq + 4 * ns);
+    a->bytes = nq + 6 * ns;
+}
+/* Index of row i's block b in a group of h rows: times 32 into q, as it is into the others (n32: times 2). */
+static inline size_t act_q8_at(const struct act_q8 *a, uint32_t i, uint32_t b, uint32_t h)
+{
+    return (size_t)(i / 16 * 16) * a->nb + (size_t)b * h + i % 16;
+}
 
 struct kern_gemm {
     enum act_fmt act;
@@ -51,6 +87,14 @@ struct attn_job {
     const uint32_t *blk; /* the sequence's block table: position p lies in blk[p/16], slot p%16 */
 };
 
+/* The positions of a span that the query at pos sees: lo..hi-1, lo >= hi when none. */
+static inline void attn_visible(const struct attn_job *j, uint32_t span, uint32_t pos, uint32_t *lo, uint32_t *hi)
+{
+    uint32_t s0 = span * KERN_SPAN, first = j->window && pos >= j->window ? pos + 1 - j->window : 0;
+    *lo = MAX(s0, first);
+    *hi = MIN(s0 + KERN_SPAN, pos + 1);
+}
+
 struct kern {
     enum isa isa;
     struct kern_gemm gemm[DT_N];
@@ -68,7 +112,7 @@ struct kern {
     /* Partial attention over positions [KERN_SPAN*span, +KERN_SPAN) up to each query's own position. part: n_q*n_h rows of (E+2) f32, row i*n_h+h =
      * {m, l, acc[E]}: m = max score (scale applied; -inf when nothing is visible), l = sum exp(s-m), acc = sum exp(s-m) v. scratch: attn_scratch(E) bytes. */
     void (*attn_span[KV_N])(const struct attn_job *j, uint32_t span, float *part, void *scratch);
-    size_t (*attn_scratch)(uint32_t E);
+    size_t (*attn_scratch)(uint32_t E); /* covers every attn_span slot of the table */
     /* a <- a merged with b (the later span), n rows of (E+2). */
     void (*attn_merge)(float *a, const float *b, uint32_t n, uint32_t E);
     /* y row i, head h at y + i*ldy + h*E = acc / l. */
@@ -76,7 +120,8 @@ struct kern {
     /* y[i][j] = silu(gu[i][j]) * gu[i][f+j]; y may start at gu. */
     void (*silu_mul)(float *y, size_t ldy, const float *gu, size_t ldgu, uint32_t n, uint32_t f);
     void (*add)(float *x, const float *y, size_t n); /* x += y */
-    /* max and log-sum-exp over a row, and its k largest (value descending, then id ascending) */
+    /* max and log-sum-exp over a row, and its k largest (value descending, then id ascending); NaN is never one of them; places that cannot be
+     * filled (k > v) have id -1 and value -inf */
     void (*topk)(float *val, int32_t *id, uint32_t k, float *max, float *lse, const float *logits, uint32_t v);
 };
 
