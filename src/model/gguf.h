@@ -56,8 +56,8 @@ struct gguf {
     struct gguf_tensor *t; /* in file order, part after part; n_t may be 0 (a file with a vocabulary only) */
     uint32_t n_t;
     uint64_t tensor_bytes;
-    uint32_t *kv_sorted,
-        *t_sorted; /* indices by (length, bytes) of key or name: look-up and duplicate check in n log n, whatever a file holds */
+    /* indices by (length, bytes) of key or name: look-up and duplicate check in n log n, whatever a file holds */
+    uint32_t *kv_sorted, *t_sorted;
     struct arena arena;
 };
 
