@@ -116,11 +116,11 @@ static int grow(struct arena *a, void **v, uint32_t n, uint32_t *cap, size_t siz
     *cap = c;
     return OK;
 }
-#define GROW(l) \
-    do { \
-        void *m_ = (l)->v; \
-        TRY(grow(s->a, &m_, (l)->n, &(l)->cap, sizeof *(l)->v, w, s->e)); \
-        (l)->v = m_; \
+#define GROW(l)                                                                                                                  \
+    do {                                                                                                                         \
+        void *m_ = (l)->v;                                                                                                       \
+        TRY(grow(s->a, &m_, (l)->n, &(l)->cap, sizeof *(l)->v, w, s->e));                                                        \
+        (l)->v = m_;                                                                                                             \
     } while (0)
 
 static int add_numbers(struct parse *s, const struct opt *o, struct who w, const char *text, void *field)
@@ -156,9 +156,10 @@ static int add_bias(struct parse *s, struct who w, const char *text, struct opt_
         uint64_t id;
         double b;
         const char *at = p;
-        if (!parse_u64(p, '=', &id, &p) || *p != '=' || id > INT32_MAX || !parse_f64(p + 1, &b, &p) || (*p && *p != ',') || b > 1e6 ||
-            (b < -1e6 && !isinf(b)))
-            return err_set(s->e, E_ARG, "%s%s: '%.60s' is not ID=BIAS with a token id and a number (-inf forbids the token)", w.pre, w.name, at);
+        if (!parse_u64(p, '=', &id, &p) || *p != '=' || id > INT32_MAX || !parse_f64(p + 1, &b, &p) || (*p && *p != ',') ||
+            b > 1e6 || (b < -1e6 && !isinf(b)))
+            return err_set(s->e, E_ARG, "%s%s: '%.60s' is not ID=BIAS with a token id and a number (-inf forbids the token)",
+                           w.pre, w.name, at);
         GROW(l);
         l->v[l->n++] = (struct opt_bias){(int32_t)id, (float)b};
         if (!*p) return OK;
@@ -213,14 +214,16 @@ static int set_value(struct parse *s, const struct opt *o, struct who w, const c
         return OK;
     case OPT_SIZE:
         if (!parse_size(v, &u) || !in_range(o, (double)u))
-            return err_set(s->e, E_ARG, "%s%s: '%.60s' is not a size (such as 4096, 64K, 1.5G) from %.15g to %.15g bytes", w.pre, w.name, v,
-                           o->lo, o->hi == 0 ? 9e18 : o->hi);
+            return err_set(s->e, E_ARG, "%s%s: '%.60s' is not a size (such as 4096, 64K, 1.5G) from %.15g to %.15g bytes", w.pre,
+                           w.name, v, o->lo, o->hi == 0 ? 9e18 : o->hi);
         *(uint64_t *)f = u;
         return OK;
     case OPT_TEXT:
     case OPT_TEXTS: {
         size_t n = strlen(v), bad = utf8_check(v, n);
-        if (bad < n) return err_set(s->e, E_ARG, "%s%s: byte %zu (0x%02x) is not valid UTF-8", w.pre, w.name, bad, (unsigned)(unsigned char)v[bad]);
+        if (bad < n)
+            return err_set(s->e, E_ARG, "%s%s: byte %zu (0x%02x) is not valid UTF-8", w.pre, w.name, bad,
+                           (unsigned)(unsigned char)v[bad]);
         if (o->kind == OPT_TEXT) {
             *(const char **)f = v;
             return OK;
@@ -261,7 +264,8 @@ static int set_value(struct parse *s, const struct opt *o, struct who w, const c
     return OK;
 }
 
-/* A list given anew on the command line replaces the environment's or the default, it does not add to it. All four list types start with pointer and count. */
+/* A list given anew on the command line replaces the environment's or the default, it does not add to it. All four list types
+ * start with pointer and count. */
 static void start_over(struct parse *s, const struct opt *o)
 {
     char *f = s->to + o->off;
@@ -325,15 +329,16 @@ static int unknown(struct parse *s, const char *shown, const char *name)
         if (p->opt[i].hidden || strcmp(p->opt[i].name, name) != 0) continue;
         for (uint32_t c = 0; c < p->n_cmd; c++)
             if (p->opt[i].cmds >> c & 1)
-                return err_set(s->e, E_ARG, "%s: %s is no option of it, but of '%s' (see %s help %s)", p->cmd[s->cmd].name, shown, p->cmd[c].name,
-                               p->name, p->cmd[s->cmd].name);
+                return err_set(s->e, E_ARG, "%s: %s is no option of it, but of '%s' (see %s help %s)", p->cmd[s->cmd].name, shown,
+                               p->cmd[c].name, p->name, p->cmd[s->cmd].name);
     }
     const char *near = strlen(name) > 1 ? near_name(name, opt_name_at, s, p->n_opt) : NULL;
     if (!near && strncmp(name, "no-", 3) == 0) near = near_name(name + 3, opt_name_at, s, p->n_opt);
     if (near)
-        return err_set(s->e, E_ARG, "%s: unknown option %.60s, did you mean --%s? (see %s help %s)", p->cmd[s->cmd].name, shown, near, p->name,
-                       p->cmd[s->cmd].name);
-    return err_set(s->e, E_ARG, "%s: unknown option %.60s (see %s help %s)", p->cmd[s->cmd].name, shown, p->name, p->cmd[s->cmd].name);
+        return err_set(s->e, E_ARG, "%s: unknown option %.60s, did you mean --%s? (see %s help %s)", p->cmd[s->cmd].name, shown,
+                       near, p->name, p->cmd[s->cmd].name);
+    return err_set(s->e, E_ARG, "%s: unknown option %.60s (see %s help %s)", p->cmd[s->cmd].name, shown, p->name,
+                   p->cmd[s->cmd].name);
 }
 
 static int no_value(struct parse *s, const struct opt *o, const char *shown)
@@ -384,8 +389,8 @@ static int short_options(struct parse *s, int n, char *const *argv, int *i)
     return OK;
 }
 
-int opt_parse(const struct opt_prog *p, uint32_t cmd, int n, char *const *argv, void *to, uint8_t *from, const char **args, uint32_t *n_arg,
-              struct arena *a, struct err *e)
+int opt_parse(const struct opt_prog *p, uint32_t cmd, int n, char *const *argv, void *to, uint8_t *from, const char **args,
+              uint32_t *n_arg, struct arena *a, struct err *e)
 {
     struct parse s = {p, cmd, to, from, a, e};
     const struct opt_cmd *c = &p->cmd[cmd];
@@ -409,6 +414,7 @@ int opt_parse(const struct opt_prog *p, uint32_t cmd, int n, char *const *argv, 
         if (rc != OK) return rc;
     }
     TRY(env);
-    if (*n_arg < c->min_arg) return err_set(e, E_ARG, "%s: %s is missing (usage: %s %s %s)", c->name, c->arg_name, p->name, c->name, c->args);
+    if (*n_arg < c->min_arg)
+        return err_set(e, E_ARG, "%s: %s is missing (usage: %s %s %s)", c->name, c->arg_name, p->name, c->name, c->args);
     return OK;
 }

@@ -1,6 +1,7 @@
-/* opt.h: the command line from one table. A row says everything about an option: name, letter, kind, range, default, environment variable, help and which
- * commands take it; parsing, help, man page, shell completions and the option page are all made from it, so they cannot disagree.
- * Values end in a caller's struct at the row's offset. Texts are borrowed from argv and the environment. Any thread. */
+/* opt.h: the command line from one table. A row says everything about an option: name, letter, kind, range, default, environment
+ * variable, help and which commands take it; parsing, help, man page, shell completions and the option page are all made from it,
+ * so they cannot disagree. Values end in a caller's struct at the row's offset. Texts are borrowed from argv and the environment.
+ * Any thread. */
 #pragma once
 #include "base/arena.h"
 #include "base/buf.h"
@@ -64,22 +65,22 @@ struct opt {
     const char *const *choice; /* NULL-terminated: OPT_ENUM, OPT_WORD */
     double lo, hi;             /* both 0: no bounds but the type's */
     uint32_t cmds;             /* bit i: command i takes it */
-    uint16_t id;               /* index into `from`; several rows may carry one name for different commands, each has its own id */
-    uint16_t off;              /* of the field in the caller's struct */
-    uint8_t kind;              /* enum opt_kind */
-    char letter;               /* short form, 0: none */
-    bool neg;                  /* OPT_FLAG: --no-NAME is offered (its def is "yes") */
-    bool hidden;               /* not in help, man page, completions */
+    uint16_t id;  /* index into `from`; several rows may carry one name for different commands, each has its own id */
+    uint16_t off; /* of the field in the caller's struct */
+    uint8_t kind; /* enum opt_kind */
+    char letter;  /* short form, 0: none */
+    bool neg;     /* OPT_FLAG: --no-NAME is offered (its def is "yes") */
+    bool hidden;  /* not in help, man page, completions */
 };
 
 struct opt_cmd {
     const char *name;
-    const char *args;          /* "MODEL [-p TEXT | -f FILE | -]" */
-    const char *help;          /* one sentence */
-    const char *about;         /* paragraphs parted by \n\n, may be NULL */
-    const char *const *example;/* NULL-terminated, pairs: command line, what it does */
-    uint8_t min_arg, max_arg;  /* positional arguments */
-    const char *arg_name;      /* "MODEL": named when one is missing; decides completion (MODEL, FILE, COMMAND) */
+    const char *args;           /* "MODEL [-p TEXT | -f FILE | -]" */
+    const char *help;           /* one sentence */
+    const char *about;          /* paragraphs parted by \n\n, may be NULL */
+    const char *const *example; /* NULL-terminated, pairs: command line, what it does */
+    uint8_t min_arg, max_arg;   /* positional arguments */
+    const char *arg_name;       /* "MODEL": named when one is missing; decides completion (MODEL, FILE, COMMAND) */
     bool hidden;
 };
 
@@ -97,12 +98,13 @@ enum { OPT_ASK_HELP = 1, OPT_ASK_VERSION = 2 };
 /* Index of a command, or -1 with a message that holds the nearest name (E_ARG). */
 int opt_find_cmd(const struct opt_prog *p, const char *name, struct err *e);
 
-/* Fills the struct at `to` (zeroed by the caller) from defaults, then environment, then argv[0..n) (the words after the command). from: one byte
- * (enum opt_from) per id. Words that are no options go to args (at most the command's max_arg; more are an error), their number to *n_arg; "-" is such a word, and all
- * words after "--". Lists live in arena a. Returns OK, OPT_ASK_HELP / OPT_ASK_VERSION (the first --help or --version wins over later faults), or E_ARG
- * with one line naming option, value and what is wanted. */
-int opt_parse(const struct opt_prog *p, uint32_t cmd, int n, char *const *argv, void *to, uint8_t *from, const char **args, uint32_t *n_arg,
-              struct arena *a, struct err *e);
+/* Fills the struct at `to` (zeroed by the caller) from defaults, then environment, then argv[0..n) (the words after the command).
+ * from: one byte (enum opt_from) per id. Words that are no options go to args (at most the command's max_arg; more are an error),
+ * their number to *n_arg; "-" is such a word, and all words after "--". Lists live in arena a. Returns OK, OPT_ASK_HELP /
+ * OPT_ASK_VERSION (the first --help or --version wins over later faults), or E_ARG with one line naming option, value and what is
+ * wanted. */
+int opt_parse(const struct opt_prog *p, uint32_t cmd, int n, char *const *argv, void *to, uint8_t *from, const char **args,
+              uint32_t *n_arg, struct arena *a, struct err *e);
 
 /* Texts made from the table. width: columns to wrap to. */
 void opt_help(struct buf *out, const struct opt_prog *p, uint32_t width);                   /* hearth --help */

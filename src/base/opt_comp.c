@@ -1,4 +1,5 @@
-/* Shell completion scripts from the option table (opt.h). They complete commands, options, fixed values, files and the names in the model cache. */
+/* Shell completion scripts from the option table (opt.h). They complete commands, options, fixed values, files and the names in
+ * the model cache. */
 #include "base/opt.h"
 #include <string.h>
 
@@ -40,7 +41,8 @@ void opt_bash(struct buf *out, const struct opt_prog *p)
                 words(out, o->choice);
                 buf_puts(out, "\" -- \"$cur\"); return ;;\n");
             } else if (o->kind == OPT_PATH) {
-                buf_puts(out, ") compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -f -- \"$cur\"); return ;;\n");
+                buf_puts(out,
+                         ") compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -f -- \"$cur\"); return ;;\n");
             } else {
                 buf_puts(out, ") return ;;\n");
             }
@@ -69,7 +71,8 @@ void opt_bash(struct buf *out, const struct opt_prog *p)
                "        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
                "        if [ -n \"$models\" ]; then\n"
                "            dir=${HEARTH_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/%s}\n"
-               "            mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(cd \"$dir\" 2>/dev/null && compgen -f -X '!*.gguf' -- \"$cur\")\n"
+               "            mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(cd \"$dir\" 2>/dev/null && compgen -f -X '!*.gguf' -- "
+               "\"$cur\")\n"
                "        fi\n"
                "        ;;\n"
                "    esac\n"
@@ -78,7 +81,8 @@ void opt_bash(struct buf *out, const struct opt_prog *p)
                p->name, p->name, p->name);
 }
 
-/* Inside '...' of a shell that doubles or escapes: a quote becomes '\''. In zsh's _arguments specs, ':' '[' ']' are escaped too. */
+/* Inside '...' of a shell that doubles or escapes: a quote becomes '\''. In zsh's _arguments specs, ':' '[' ']' are escaped too.
+ */
 static void quoted(struct buf *out, const char *s, const char *escape)
 {
     for (; *s; s++) {
@@ -188,7 +192,8 @@ void opt_fish(struct buf *out, const struct opt_prog *p)
         for (uint32_t i = 0; i < p->n_opt; i++) {
             const struct opt *o = &p->opt[i];
             if (!takes(o, c)) continue;
-            buf_printf(out, "complete -c %s -n '__fish_seen_subcommand_from %s' -l %s%s", p->name, m->name, o->neg ? "no-" : "", o->name);
+            buf_printf(out, "complete -c %s -n '__fish_seen_subcommand_from %s' -l %s%s", p->name, m->name, o->neg ? "no-" : "",
+                       o->name);
             if (o->letter) buf_printf(out, " -s %c", o->letter);
             if (has_value(o)) buf_puts(out, o->kind == OPT_PATH ? " -r -F" : " -x");
             if (o->choice) {
@@ -200,7 +205,8 @@ void opt_fish(struct buf *out, const struct opt_prog *p)
             quoted(out, o->help, "");
             buf_puts(out, "'\n");
         }
-        if (has_models(m)) buf_printf(out, "complete -c %s -n '__fish_seen_subcommand_from %s' -a '(__%s_models)'\n", p->name, m->name, p->name);
+        if (has_models(m))
+            buf_printf(out, "complete -c %s -n '__fish_seen_subcommand_from %s' -a '(__%s_models)'\n", p->name, m->name, p->name);
         if (strcmp(m->arg_name, "COMMAND") == 0) {
             buf_printf(out, "complete -c %s -n '__fish_seen_subcommand_from %s' -f -a '", p->name, m->name);
             command_words(out, p);

@@ -103,7 +103,8 @@ static void option_lines(struct buf *out, const struct opt *o, uint32_t width)
     buf_free(&s);
 }
 
-/* First option of the next heading that the command has, in the table's order of first appearance; after NULL: the first heading. */
+/* First option of the next heading that the command has, in the table's order of first appearance; after NULL: the first heading.
+ */
 static const struct opt *next_group(const struct opt_prog *p, uint32_t cmd, const char *after)
 {
     bool seen = !after;
@@ -131,7 +132,8 @@ void opt_help(struct buf *out, const struct opt_prog *p, uint32_t width)
     buf_putc(out, '\n');
     struct buf s = {0};
     buf_printf(&s,
-               "'%s help COMMAND' explains a command and its options. MODEL is a file, or the name of one in the cache (HEARTH_CACHE, else ~/.cache/%s). "
+               "'%s help COMMAND' explains a command and its options. MODEL is a file, or the name of one in the cache "
+               "(HEARTH_CACHE, else ~/.cache/%s). "
                "Exit codes: 0 done, 1 failed, 2 wrong use.",
                p->name, p->name);
     if (buf_ok(&s)) wrap(out, s.p, 0, 0, width);
@@ -202,8 +204,11 @@ void opt_man(struct buf *out, const struct opt_prog *p)
     for (const char *s = p->name; *s; s++) buf_putc(out, *s >= 'a' && *s <= 'z' ? (char)(*s - 32) : *s);
     buf_printf(out, " 1 \"\" \"%s %s\" \"User Commands\"\n.SH NAME\n%s \\- ", p->name, p->version, p->name);
     roff(out, p->about);
-    buf_printf(out, "\n.SH SYNOPSIS\n.B %s\n.I COMMAND\n.RI [ options ]\n.SH DESCRIPTION\nMODEL is a GGUF file, or the name of one in the model cache. "
-                    "Results go to standard output, everything else to standard error.\n", p->name);
+    buf_printf(out,
+               "\n.SH SYNOPSIS\n.B %s\n.I COMMAND\n.RI [ options ]\n.SH DESCRIPTION\nMODEL is a GGUF file, or the name of one in "
+               "the model cache. "
+               "Results go to standard output, everything else to standard error.\n",
+               p->name);
     for (uint32_t c = 0; c < p->n_cmd; c++) {
         const struct opt_cmd *m = &p->cmd[c];
         if (m->hidden) continue;
@@ -233,7 +238,8 @@ void opt_man(struct buf *out, const struct opt_prog *p)
             buf_puts(out, ".\n");
         }
     }
-    buf_puts(out, ".SH ENVIRONMENT\n.TP\n.B HEARTH_CACHE\nthe folder of models named without a path (default: $XDG_CACHE_HOME/hearth, else ~/.cache/hearth).\n");
+    buf_puts(out, ".SH ENVIRONMENT\n.TP\n.B HEARTH_CACHE\nthe folder of models named without a path (default: "
+                  "$XDG_CACHE_HOME/hearth, else ~/.cache/hearth).\n");
     for (uint32_t i = 0; i < p->n_opt; i++) {
         const struct opt *o = &p->opt[i];
         bool again = false;
@@ -260,11 +266,14 @@ static void cell(struct buf *out, const char *s)
 
 void opt_markdown(struct buf *out, const struct opt_prog *p)
 {
-    buf_printf(out, "# Options\n\nMade by `%s --generate options-md` (`make docs`); a test compares this page with the program.\n", p->name);
+    buf_printf(out,
+               "# Options\n\nMade by `%s --generate options-md` (`make docs`); a test compares this page with the program.\n",
+               p->name);
     for (uint32_t c = 0; c < p->n_cmd; c++) {
         const struct opt_cmd *m = &p->cmd[c];
         if (m->hidden) continue;
-        buf_printf(out, "\n## %s %s\n\n`%s %s%s%s`: %s.\n", p->name, m->name, p->name, m->name, *m->args ? " " : "", m->args, m->help);
+        buf_printf(out, "\n## %s %s\n\n`%s %s%s%s`: %s.\n", p->name, m->name, p->name, m->name, *m->args ? " " : "", m->args,
+                   m->help);
         if (m->about) buf_printf(out, "\n%s\n", m->about);
         bool any = false;
         for (uint32_t i = 0; i < p->n_opt; i++) {

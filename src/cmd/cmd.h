@@ -1,4 +1,5 @@
-/* cmd.h: the commands. Each takes parsed options and returns the exit code: 0 ok, 1 failed (one line on stderr), 2 bad use. Main thread. */
+/* cmd.h: the commands. Each takes parsed options and returns the exit code: 0 ok, 1 failed (one line on stderr), 2 bad use. Main
+ * thread. */
 #pragma once
 #include "cmd/opts.h"
 

@@ -122,7 +122,8 @@ int model_path(struct buf *out, const char *name, struct err *e)
     if (file) {
         size_t at = out->n;
         buf_printf(out, "%s/%s", dir.p, file);
-        if (buf_ok(out) && !os_is_file(out->p + at)) rc = err_set(e, E_IO, "%s: not fetched yet: %s is missing (./setup.sh demo fetches it)", name, out->p + at);
+        if (buf_ok(out) && !os_is_file(out->p + at))
+            rc = err_set(e, E_IO, "%s: not fetched yet: %s is missing (./setup.sh demo fetches it)", name, out->p + at);
         goto out;
     }
     int hit = find_cached(&a, name, &x, &y);

@@ -7,9 +7,10 @@ enum opts_cmd { CMD_RUN, CMD_CHAT, CMD_EVAL, CMD_BENCH, CMD_INSPECT, CMD_TOKENIZ
 /* One id per table row: o->from[OPT_ID_x] says whether the value was given. */
 enum opts_id {
     OPT_ID_HELP, OPT_ID_VERSION, OPT_ID_GENERATE, OPT_ID_VERBOSE, OPT_ID_QUIET, OPT_ID_JSON,
-    OPT_ID_TEXT, OPT_ID_FILE, OPT_ID_MESSAGES, OPT_ID_IDS, OPT_ID_IDS_FILE, OPT_ID_IDS_FLAG, OPT_ID_RAW, OPT_ID_SYSTEM, OPT_ID_N, OPT_ID_STOP, OPT_ID_IGNORE_EOS,
-    OPT_ID_TEMP, OPT_ID_TOP_K, OPT_ID_TOP_P, OPT_ID_MIN_P, OPT_ID_TYPICAL, OPT_ID_REPEAT_PENALTY, OPT_ID_FREQUENCY_PENALTY, OPT_ID_PRESENCE_PENALTY,
-    OPT_ID_REPEAT_LAST_N, OPT_ID_LOGIT_BIAS, OPT_ID_SEED, OPT_ID_LOGPROBS,
+    OPT_ID_TEXT, OPT_ID_FILE, OPT_ID_MESSAGES, OPT_ID_IDS, OPT_ID_IDS_FILE, OPT_ID_IDS_FLAG, OPT_ID_RAW, OPT_ID_SYSTEM,
+    OPT_ID_N, OPT_ID_STOP, OPT_ID_IGNORE_EOS, OPT_ID_TEMP, OPT_ID_TOP_K, OPT_ID_TOP_P, OPT_ID_MIN_P, OPT_ID_TYPICAL,
+    OPT_ID_REPEAT_PENALTY, OPT_ID_FREQUENCY_PENALTY, OPT_ID_PRESENCE_PENALTY, OPT_ID_REPEAT_LAST_N,
+    OPT_ID_LOGIT_BIAS, OPT_ID_SEED, OPT_ID_LOGPROBS,
     OPT_ID_CTX, OPT_ID_BATCH, OPT_ID_THREADS, OPT_ID_ISA, OPT_ID_KV, OPT_ID_LEDGER,
     OPT_ID_SAVE, OPT_ID_LOAD, OPT_ID_BOS, OPT_ID_TOP,
     OPT_ID_PREFILL, OPT_ID_DECODE, OPT_ID_BATCHES, OPT_ID_CONTEXT, OPT_ID_REPEAT,
@@ -22,7 +23,7 @@ enum opts_bos { OPTS_BOS_AUTO, OPTS_BOS_YES, OPTS_BOS_NO };
 
 struct opts {
     enum opts_cmd cmd;
-    const char *model;          /* first positional word as given: path, name under the cache, or (template) a .jinja file; NULL for help */
+    const char *model;          /* first positional word as given: path, name under the cache, or (template) a .jinja file */
     bool from_stdin;            /* positional "-": the prompt is read from stdin */
     bool verbose, quiet, json;
 
@@ -78,6 +79,7 @@ static inline bool opts_given(const struct opts *o, enum opts_id id) { return o-
 
 extern const struct opt_prog opts_prog;
 
-/* argv[1..]: command, options, words; what contradicts itself (two prompts, an empty stop string) is refused here too. OK, OPT_ASK_HELP (o->cmd: CMD_HELP for the general page), OPT_ASK_VERSION, or E_ARG. Free with opts_free in every case. */
+/* argv[1..]: command, options, words; what contradicts itself (two prompts, an empty stop string) is refused here too. OK,
+ * OPT_ASK_HELP (o->cmd: CMD_HELP for the general page), OPT_ASK_VERSION, or E_ARG. Free with opts_free in every case. */
 int opts_parse(struct opts *o, int argc, char *const *argv, struct err *e);
 void opts_free(struct opts *o);

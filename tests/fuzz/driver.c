@@ -1,6 +1,8 @@
-/* A small fuzzer for machines without libFuzzer: runs the corpus, then seeded mutations of it, within a fixed budget. It takes libFuzzer's options
- * (-runs=N -seed=S -max_len=N -max_total_time=S -timeout=S -artifact_prefix=P, files and folders), so both are called the same way. An input that crashes, is
- * caught by a sanitizer or takes longer than -timeout is written to P/crash-NAME and the process ends with a signal or exit code. */
+/* A small fuzzer for machines without libFuzzer: runs the corpus, then seeded mutations of it, within a fixed budget. It takes
+ * libFuzzer's options
+ * (-runs=N -seed=S -max_len=N -max_total_time=S -timeout=S -artifact_prefix=P, files and folders), so both are called the same
+ * way. An input that crashes, is caught by a sanitizer or takes longer than -timeout is written to P/crash-NAME and the process
+ * ends with a signal or exit code. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -100,8 +102,25 @@ static void load(const char *path)
 /* One change of b (capacity max_len + 64 bytes). */
 static void mutate(uint8_t *b, size_t *n)
 {
-    static const uint64_t odd[] = {0, 1, 2, 0x7f, 0x80, 0xff, 0x100, 0x7fff, 0x8000, 0xffff, 0x10000, 0x7fffffff, 0x80000000, 0xffffffff,
-                                   0x100000000, 0x7fffffffffffffff, 0x8000000000000000, 0xfffffffffffffff0, 0xffffffffffffffff};
+    static const uint64_t odd[] = {0,
+                                   1,
+                                   2,
+                                   0x7f,
+                                   0x80,
+                                   0xff,
+                                   0x100,
+                                   0x7fff,
+                                   0x8000,
+                                   0xffff,
+                                   0x10000,
+                                   0x7fffffff,
+                                   0x80000000,
+                                   0xffffffff,
+                                   0x100000000,
+                                   0x7fffffffffffffff,
+                                   0x8000000000000000,
+                                   0xfffffffffffffff0,
+                                   0xffffffffffffffff};
     size_t at = below(*n), len, to;
     switch (below(fuzz_words ? 10 : 8)) {
     case 0:
