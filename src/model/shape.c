@@ -215,6 +215,7 @@ static int read_heads(struct model_shape *s, const struct src *c)
             return gguf_fail(c->g, c->e, E_FORMAT, "%u heads do not divide the width %u, and there is no key_length", s->H, s->D);
         s->E = s->D / s->H;
     }
+    if (s->E % 2) return gguf_fail(c->g, c->e, E_FORMAT, "head size %u is odd", s->E);
     value = s->E;
     TRY(get(c, "attention.value_length", 1, MAX_E, &value));
     if (value != s->E)
