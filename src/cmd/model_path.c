@@ -130,7 +130,7 @@ int model_path(struct buf *out, const char *name, struct err *e)
     if (hit >= 0) {
         buf_printf(out, "%s/%s", dir.p, a.v[hit]);
     } else if (hit == -2) {
-        rc = err_set(e, E_ARG, "%s: could be %s or %s", name, x, y);
+        rc = err_set(e, E_IO, "%s: could be %s or %s", name, x, y);
     } else if (ends_with(name, ".gguf") || ends_with(name, ".jinja")) {
         rc = no_such_path(name, e);
     } else {
