@@ -62,7 +62,10 @@ static inline void gm_u32(struct gm *m, const char *key, uint32_t v) { gm_put_u3
 static inline void gm_f32(struct gm *m, const char *key, float v) { buf_put(gm_key(m, key, GGUF_F32), &v, 4); }
 static inline void gm_bool(struct gm *m, const char *key, uint8_t v) { buf_put(gm_key(m, key, GGUF_BOOL), &v, 1); }
 static inline void gm_str(struct gm *m, const char *key, const char *v) { gm_put_str(gm_key(m, key, GGUF_STR), v, strlen(v)); }
-static inline void gm_raw(struct gm *m, const char *key, uint32_t type, const void *p, size_t n) { buf_put(gm_key(m, key, type), p, n); }
+static inline void gm_raw(struct gm *m, const char *key, uint32_t type, const void *p, size_t n)
+{
+    buf_put(gm_key(m, key, type), p, n);
+}
 /* The header of an array; the caller appends the elements. */
 static inline struct buf *gm_arr(struct gm *m, const char *key, uint32_t elem, uint64_t n)
 {

@@ -1,4 +1,5 @@
-/* The table of element types, and every block format against what gguf-py 0.19.0 dequantised (tests/data/quants; also equal to ggml's C). */
+/* The table of element types, and every block format against what gguf-py 0.19.0 dequantised (tests/data/quants; also equal to
+ * ggml's C). */
 #include "base/buf.h"
 #include "base/half.h"
 #include "base/json.h"
@@ -24,7 +25,8 @@ static void blocks_bit_for_bit(void **state)
     assert_int_equal(json_parse(&root, js.p, js.n, 0, DIR "index.json", &e), OK);
     size_t i, seen = 0;
     json_t *o;
-    json_array_foreach(root, i, o) {
+    json_array_foreach(root, i, o)
+    {
         struct str type;
         uint64_t id, rows, cols, row_bytes;
         assert_int_equal(json_get_str(o, "type", &type, &e), 1);
@@ -93,7 +95,8 @@ static void table(void **state)
     static const struct {
         uint32_t id;
         const char *name;
-    } known[] = {{10, "Q2_K"}, {11, "Q3_K"}, {20, "IQ4_NL"}, {23, "IQ4_XS"}, {26, "I32"}, {28, "F64"}, {30, "BF16"}, {35, "TQ2_0"}, {39, "MXFP4"}};
+    } known[] = {{10, "Q2_K"}, {11, "Q3_K"}, {20, "IQ4_NL"}, {23, "IQ4_XS"}, {26, "I32"},
+                 {28, "F64"},  {30, "BF16"}, {35, "TQ2_0"},  {39, "MXFP4"}};
     for (size_t i = 0; i < ARRAY_LEN(known); i++) assert_string_equal(dtype_gguf_name(known[i].id), known[i].name);
     assert_null(dtype_gguf_name(200));
     assert_null(dtype_gguf_name(0xffffffff));

@@ -1,4 +1,5 @@
-/* The model's shape from metadata: every family and key, every refusal with its words, derived counts against models with published numbers. */
+/* The model's shape from metadata: every family and key, every refusal with its words, derived counts against models with
+ * published numbers. */
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/os.h"
@@ -82,7 +83,8 @@ static void every_key(void **state)
     gm_tensor(&m, "blk.0.attn_q.bias", 0, 48, 0, 192);
     gm_drop_tensor(&m, "output.weight");
     struct model_shape s = good(&m);
-    assert_true(s.E == 24 && s.rope_dim == 12 && s.rope_theta == 5e5f && s.window == 4096 && s.attn_scale == 0.125f && s.max_pos == 131072);
+    assert_true(s.E == 24 && s.rope_dim == 12 && s.rope_theta == 5e5f && s.window == 4096 && s.attn_scale == 0.125f &&
+                s.max_pos == 131072);
     assert_true(s.tied && s.qkv_bias);
 
     /* one KV head per query head when the key is absent; neutral values of keys that other families use */
@@ -155,8 +157,13 @@ static void refusals(void **state)
 {
     (void)state;
     struct gm m;
-    static const char *const required[] = {"general.architecture", "llama.block_count", "llama.context_length", "llama.embedding_length",
-                                           "llama.feed_forward_length", "llama.attention.head_count", "llama.attention.layer_norm_rms_epsilon"};
+    static const char *const required[] = {"general.architecture",
+                                           "llama.block_count",
+                                           "llama.context_length",
+                                           "llama.embedding_length",
+                                           "llama.feed_forward_length",
+                                           "llama.attention.head_count",
+                                           "llama.attention.layer_norm_rms_epsilon"};
     for (size_t i = 0; i < ARRAY_LEN(required); i++) {
         char want[100];
         gm_tiny(&m, "llama", 1);
@@ -210,12 +217,18 @@ static void refusals(void **state)
         float v;
         int code;
     } flt[] = {
-        {"llama.attention.layer_norm_rms_epsilon", -1.0f, E_FORMAT}, {"llama.attention.layer_norm_rms_epsilon", NAN, E_FORMAT},
-        {"llama.attention.layer_norm_rms_epsilon", 2.0f, E_FORMAT},  {"llama.rope.freq_base", 0.0f, E_FORMAT},
-        {"llama.rope.freq_base", INFINITY, E_FORMAT},                {"llama.rope.scaling.factor", NAN, E_FORMAT},
-        {"llama.attention.scale", -1.0f, E_FORMAT},                  {"llama.logit_scale", 0.5f, E_UNSUP},
-        {"llama.embedding_scale", 12.0f, E_UNSUP},                   {"llama.attn_logit_softcapping", 50.0f, E_UNSUP},
-        {"llama.final_logit_softcapping", 30.0f, E_UNSUP},           {"llama.attention.clamp_kqv", 8.0f, E_UNSUP},
+        {"llama.attention.layer_norm_rms_epsilon", -1.0f, E_FORMAT},
+        {"llama.attention.layer_norm_rms_epsilon", NAN, E_FORMAT},
+        {"llama.attention.layer_norm_rms_epsilon", 2.0f, E_FORMAT},
+        {"llama.rope.freq_base", 0.0f, E_FORMAT},
+        {"llama.rope.freq_base", INFINITY, E_FORMAT},
+        {"llama.rope.scaling.factor", NAN, E_FORMAT},
+        {"llama.attention.scale", -1.0f, E_FORMAT},
+        {"llama.logit_scale", 0.5f, E_UNSUP},
+        {"llama.embedding_scale", 12.0f, E_UNSUP},
+        {"llama.attn_logit_softcapping", 50.0f, E_UNSUP},
+        {"llama.final_logit_softcapping", 30.0f, E_UNSUP},
+        {"llama.attention.clamp_kqv", 8.0f, E_UNSUP},
     };
     for (size_t i = 0; i < ARRAY_LEN(flt); i++) {
         gm_tiny(&m, "llama", 1);
@@ -241,18 +254,42 @@ static void refusals(void **state)
     gm_free(&m);
 }
 
-/* Published configurations (config.json of each model on Hugging Face); parameters = all matrices of a step, counted by hand there. */
+/* Published configurations (config.json of each model on Hugging Face); parameters = all matrices of a step, counted by hand
+ * there. */
 static void counts(void **state)
 {
     (void)state;
     struct err e = {0};
-    struct model_shape s = {.L = 30, .D = 576, .H = 9, .G = 3, .E = 64, .F = 1536, .V = 49152, .max_pos = 8192, .rope_dim = 64, .rope_theta = 1e5f,
-                            .rope_factor = 1, .norm_eps = 1e-5f, .attn_scale = 0.125f, .tied = true}; /* SmolLM2-135M: 134,515,008 with 61 norms of 576 */
+    struct model_shape s = {.L = 30,
+                            .D = 576,
+                            .H = 9,
+                            .G = 3,
+                            .E = 64,
+                            .F = 1536,
+                            .V = 49152,
+                            .max_pos = 8192,
+                            .rope_dim = 64,
+                            .rope_theta = 1e5f,
+                            .rope_factor = 1,
+                            .norm_eps = 1e-5f,
+                            .attn_scale = 0.125f,
+                            .tied = true}; /* SmolLM2-135M: 134,515,008 with 61 norms of 576 */
     assert_int_equal(shape_check(&s, "smollm2", &e), OK);
     assert_int_equal(shape_params(&s), 134515008u - 61u * 576u);
     assert_int_equal(shape_kv_bytes(&s, 2), 23040);
-    struct model_shape b = {.L = 126, .D = 16384, .H = 128, .G = 8, .E = 128, .F = 53248, .V = 128256, .max_pos = 131072, .rope_dim = 128,
-                            .rope_theta = 5e5f, .rope_factor = 1, .norm_eps = 1e-5f, .attn_scale = 0.088f}; /* Llama 3.1 405B: 405,853,388,800 in all */
+    struct model_shape b = {.L = 126,
+                            .D = 16384,
+                            .H = 128,
+                            .G = 8,
+                            .E = 128,
+                            .F = 53248,
+                            .V = 128256,
+                            .max_pos = 131072,
+                            .rope_dim = 128,
+                            .rope_theta = 5e5f,
+                            .rope_factor = 1,
+                            .norm_eps = 1e-5f,
+                            .attn_scale = 0.088f}; /* Llama 3.1 405B: 405,853,388,800 in all */
     assert_int_equal(shape_check(&b, "405b", &e), OK);
     assert_true(shape_params(&b) == 405853388800u - (uint64_t)128256 * 16384 - 253u * 16384u);
     assert_int_equal(shape_kv_bytes(&b, 2), 516096);
@@ -260,7 +297,8 @@ static void counts(void **state)
     assert_int_equal(shape_check(&b, "x", &e), E_FORMAT);
     b.n_expert_used = 2;
     assert_int_equal(shape_check(&b, "x", &e), OK);
-    assert_true(shape_params(&b) == 405853388800u - (uint64_t)128256 * 16384 - 253u * 16384u + 126u * ((uint64_t)3 * 16384 * 53248 + 8 * 16384));
+    assert_true(shape_params(&b) ==
+                405853388800u - (uint64_t)128256 * 16384 - 253u * 16384u + 126u * ((uint64_t)3 * 16384 * 53248 + 8 * 16384));
     s.H = 10;
     assert_int_equal(shape_check(&s, "x", &e), E_FORMAT);
     assert_string_equal(e.msg, "x: 10 heads are no multiple of 3 KV heads");

@@ -1,4 +1,5 @@
-/* Weights bound by name: what is found, what is missing, misshapen or foreign, vectors of other types, and real files of each family. */
+/* Weights bound by name: what is found, what is missing, misshapen or foreign, vectors of other types, and real files of each
+ * family. */
 #include "base/buf.h"
 #include "base/half.h"
 #include "base/mem.h"
@@ -103,9 +104,10 @@ static void binds_all(void **state)
 
     struct walk k = {.stop_at = SIZE_MAX};
     assert_int_equal(weights_each(&x.w, note, &k), OK);
-    assert_string_equal(k.seen, "blk.0.attn_q.weight blk.0.attn_k.weight blk.0.attn_v.weight blk.0.attn_output.weight blk.0.ffn_gate.weight "
-                                "blk.0.ffn_up.weight blk.0.ffn_down.weight blk.1.attn_q.weight blk.1.attn_k.weight blk.1.attn_v.weight "
-                                "blk.1.attn_output.weight blk.1.ffn_gate.weight blk.1.ffn_up.weight blk.1.ffn_down.weight output.weight ");
+    assert_string_equal(
+        k.seen, "blk.0.attn_q.weight blk.0.attn_k.weight blk.0.attn_v.weight blk.0.attn_output.weight blk.0.ffn_gate.weight "
+                "blk.0.ffn_up.weight blk.0.ffn_down.weight blk.1.attn_q.weight blk.1.attn_k.weight blk.1.attn_v.weight "
+                "blk.1.attn_output.weight blk.1.ffn_gate.weight blk.1.ffn_up.weight blk.1.ffn_down.weight output.weight ");
     assert_int_equal(x.w.layer[1].down.layout, 7);
     assert_int_equal(x.w.out.layout, 7);
     assert_int_equal(x.w.embed.layout, 0);
@@ -150,16 +152,18 @@ static void missing_or_misshapen(void **state)
         const uint64_t d0 = t->dim[0], d1 = t->dim[1];
         if (t->n_dim == 2) {
             gm_tensor(&m, name, 0, d0, d1 + 1, d0 * (d1 + 1) * 4);
-            snprintf(want, sizeof want, "tensor %s: file has %llux%llu, %llux%llu is wanted", name, (unsigned long long)d0, (unsigned long long)d1 + 1,
-                     (unsigned long long)d0, (unsigned long long)d1);
+            snprintf(want, sizeof want, "tensor %s: file has %llux%llu, %llux%llu is wanted", name, (unsigned long long)d0,
+                     (unsigned long long)d1 + 1, (unsigned long long)d0, (unsigned long long)d1);
             bad(&m, E_FORMAT, want);
             t = gm_tensor(&m, name, 0, d0, d1, d0 * d1 * 8);
             t->n_dim = 3;
             t->dim[2] = 2;
-            snprintf(want, sizeof want, "tensor %s: file has %llux%llux2, ", name, (unsigned long long)d0, (unsigned long long)d1);
+            snprintf(want, sizeof want, "tensor %s: file has %llux%llux2, ", name, (unsigned long long)d0,
+                     (unsigned long long)d1);
         } else {
             gm_tensor(&m, name, 0, d0 + 1, 0, (d0 + 1) * 4);
-            snprintf(want, sizeof want, "tensor %s: file has %llu, %llu is wanted", name, (unsigned long long)d0 + 1, (unsigned long long)d0);
+            snprintf(want, sizeof want, "tensor %s: file has %llu, %llu is wanted", name, (unsigned long long)d0 + 1,
+                     (unsigned long long)d0);
         }
         bad(&m, E_FORMAT, want);
     }
@@ -232,14 +236,16 @@ static void vectors(void **state)
     static const struct {
         const char *name;
         uint32_t n, type, bytes;
-    } v[] = {{"blk.0.attn_q.bias", 32, 1, 2},           {"blk.0.attn_k.bias", 16, 30, 2},       {"blk.0.attn_v.bias", 16, 0, 4},
-             {"blk.0.attn_q_norm.weight", 16, 1, 2},    {"blk.0.attn_k_norm.weight", 16, 0, 4}, {"blk.0.attn_norm.weight", 32, 30, 2},
-             {"blk.0.ffn_norm.weight", 32, 8, 34},      {"output_norm.weight", 32, 1, 2},       {"rope_freqs.weight", 8, 0, 4}};
+    } v[] = {
+        {"blk.0.attn_q.bias", 32, 1, 2},        {"blk.0.attn_k.bias", 16, 30, 2},       {"blk.0.attn_v.bias", 16, 0, 4},
+        {"blk.0.attn_q_norm.weight", 16, 1, 2}, {"blk.0.attn_k_norm.weight", 16, 0, 4}, {"blk.0.attn_norm.weight", 32, 30, 2},
+        {"blk.0.ffn_norm.weight", 32, 8, 34},   {"output_norm.weight", 32, 1, 2},       {"rope_freqs.weight", 8, 0, 4}};
     for (size_t i = 0; i < ARRAY_LEN(v); i++)
         gm_tensor(&m, v[i].name, v[i].type, v[i].n, 0, v[i].type == 8 ? v[i].bytes : (size_t)v[i].n * v[i].bytes);
     if (bind(&x, &m, &e) != OK) fail_msg("%s", e.msg);
     const struct layer *y = &x.w.layer[0];
-    const float *got[] = {y->q.bias, y->k.bias, y->v.bias, y->q_norm, y->k_norm, y->attn_norm, y->ffn_norm, x.w.out_norm, x.w.rope_factors};
+    const float *got[] = {y->q.bias,    y->k.bias,   y->v.bias,    y->q_norm,       y->k_norm,
+                          y->attn_norm, y->ffn_norm, x.w.out_norm, x.w.rope_factors};
     for (size_t i = 0; i < ARRAY_LEN(v); i++) {
         const struct gguf_tensor *t = gguf_tensor_find(&x.g, v[i].name);
         float want[32];
@@ -316,11 +322,13 @@ static void real_families(void **state)
         snprintf(path, sizeof path, "%s/%s.gguf", gm_dir(), f[i].family);
         snprintf(cmd, sizeof cmd, "python3 tests/tools/st2gguf.py tests/data/models/%s '%s'", f[i].family, path);
         assert_int_equal(system(cmd), 0);
-        if (gguf_open(&g, path, &e) != OK || shape_from_gguf(&s, &g, &e) != OK || weights_bind(&w, &s, &g, &e) != OK) fail_msg("%s", e.msg);
+        if (gguf_open(&g, path, &e) != OK || shape_from_gguf(&s, &g, &e) != OK || weights_bind(&w, &s, &g, &e) != OK)
+            fail_msg("%s", e.msg);
         assert_string_equal(s.arch, f[i].arch);
         assert_true(s.L == 3 && s.D == 64 && s.H == 4 && s.F == 176 && s.V == 512 && s.max_pos == 2048);
         assert_true(s.E == f[i].E && s.G == f[i].G && s.window == f[i].window && s.rope == f[i].rope && s.rope_dim == s.E);
-        assert_true(s.rope_adjacent == f[i].adjacent && s.tied == f[i].tied && s.qkv_bias == f[i].bias && s.qk_norm == f[i].qk_norm);
+        assert_true(s.rope_adjacent == f[i].adjacent && s.tied == f[i].tied && s.qkv_bias == f[i].bias &&
+                    s.qk_norm == f[i].qk_norm);
         assert_int_equal(w.layer[2].down.dt, f[i].dt);
         assert_int_equal(w.layer[2].q.bias != NULL, f[i].bias);
         assert_int_equal(w.layer[2].k_norm != NULL, f[i].qk_norm);
@@ -339,7 +347,8 @@ static void real_families(void **state)
     struct model_shape s;
     struct weights w;
     struct err e = {0};
-    if (gguf_open(&g, "tests/data/models/stories260K.gguf", &e) != OK || shape_from_gguf(&s, &g, &e) != OK || weights_bind(&w, &s, &g, &e) != OK)
+    if (gguf_open(&g, "tests/data/models/stories260K.gguf", &e) != OK || shape_from_gguf(&s, &g, &e) != OK ||
+        weights_bind(&w, &s, &g, &e) != OK)
         fail_msg("%s", e.msg);
     assert_true(s.L == 5 && s.D == 64 && s.H == 8 && s.G == 4 && s.E == 8 && s.F == 172 && s.V == 512 && s.tied);
     assert_int_equal(w.matrix_bytes, 1037312);
@@ -349,7 +358,8 @@ static void real_families(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest t[] = {cmocka_unit_test(binds_all), cmocka_unit_test(missing_or_misshapen), cmocka_unit_test(foreign),
-                                   cmocka_unit_test(vectors),   cmocka_unit_test(no_memory),            cmocka_unit_test(real_families)};
+    const struct CMUnitTest t[] = {cmocka_unit_test(binds_all), cmocka_unit_test(missing_or_misshapen),
+                                   cmocka_unit_test(foreign),   cmocka_unit_test(vectors),
+                                   cmocka_unit_test(no_memory), cmocka_unit_test(real_families)};
     return cmocka_run_group_tests_name("weights", t, NULL, NULL);
 }
