@@ -7,7 +7,7 @@
 
 struct tok; /* owned by who opened it */
 
-/* Ids, owned; zero-initialised is empty. max 0 = no cap. */
+/* Ids, owned; zero-initialised is empty. */
 struct ids {
     int32_t *v;
     size_t n, cap;
@@ -18,7 +18,8 @@ void ids_free(struct ids *a);
 enum tok_attr { TOK_NORMAL = 1, TOK_UNKNOWN = 2, TOK_CONTROL = 3, TOK_USER = 4, TOK_UNUSED = 5, TOK_BYTE = 6 }; /* tokenizer.ggml.token_type */
 
 enum {
-    TOK_SPECIAL = 1, /* recognise special tokens (control and user-defined) written in the text */
+    TOK_SPECIAL = 1, /* recognise control tokens written in the text; user-defined ones (they are text: runs of spaces, <tool_call>, ...) always are,
+                      * as in Hugging Face tokenizers and llama.cpp */
     TOK_ADD = 2,     /* add BOS/EOS as the file says (add_bos_token, add_eos_token); never a second BOS when the text starts with it */
 };
 
@@ -27,7 +28,8 @@ enum {
 int tok_open_gguf(struct tok **out, const struct gguf *g, struct err *e);
 void tok_close(struct tok *t);
 
-/* Appends the ids of n bytes of text (any bytes; invalid UTF-8 by the rule of tests/data/tokenizer/cases.json) to out. E_NOMEM only. */
+/* Appends the ids of n bytes of text (any bytes; invalid UTF-8 by the rule of tests/data/tokenizer/cases.json) to out. Time is linear in n, memory
+ * too (about 40 n where a megabyte has no place to cut). E_NOMEM, or E_RANGE for half a gigabyte and more; then out is as before. */
 int tok_encode(const struct tok *t, struct ids *out, const char *p, size_t n, unsigned flags, struct err *e);
 
 /* Bytes of one token as it stands inside a text (SentencePiece space restored, byte tokens as their byte); special tokens give their text when
@@ -47,7 +49,7 @@ void tok_stream_init(struct tok_stream *s, const struct tok *t, bool special, bo
 void tok_stream_put(struct tok_stream *s, struct buf *out, int32_t id);
 /* Appends U+FFFD for an unfinished character, if there is one. */
 void tok_stream_end(struct tok_stream *s, struct buf *out);
-/* Whole list at once: exact bytes (also invalid UTF-8), for round trips. */
+/* Whole list at once: exact bytes (also invalid UTF-8), for round trips; SentencePiece's added space stays (tok_adds_space). */
 void tok_decode(const struct tok *t, struct buf *out, const int32_t *id, size_t n, bool special);
 
 uint32_t tok_vocab(const struct tok *t);
