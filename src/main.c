@@ -27,13 +27,13 @@ static int print(struct buf *b)
     return rc;
 }
 
-static int print_help(enum opts_cmd cmd)
+static int print_help(const struct opts *o)
 {
     struct buf b = {0};
-    if (cmd == CMD_HELP)
+    if (o->cmd == CMD_HELP && o->n_arg == 0)
         opt_help(&b, &opts_prog, columns());
     else
-        opt_help_cmd(&b, &opts_prog, cmd, columns());
+        opt_help_cmd(&b, &opts_prog, o->cmd, columns());
     return print(&b);
 }
 
@@ -53,7 +53,7 @@ static int dispatch(struct opts *o, int argc, char **argv)
 {
     struct err e = {0};
     int rc = opts_parse(o, argc, argv, &e);
-    if (rc == OPT_ASK_HELP) return print_help(o->cmd);
+    if (rc == OPT_ASK_HELP) return print_help(o);
     if (rc == OPT_ASK_VERSION) {
         printf("%s %s\n", opts_prog.name, opts_prog.version);
         return EXIT_OK;

@@ -123,7 +123,6 @@ def run_e2e(path, opt, env):
 def child(path):
     """One unittest file, in a process of its own: one @@ line per test."""
     import importlib.util
-    import traceback
     import unittest
 
     def say(kind, test, why=""):
@@ -138,7 +137,7 @@ def child(path):
             say("skip", test, reason)
 
         def addFailure(self, test, err):
-            print("".join(traceback.format_exception(*err)), flush=True)
+            print(self._exc_info_to_string(err, test), flush=True)
             say("fail", test, str(err[1]).splitlines()[0] if str(err[1]) else err[0].__name__)
 
         addError = addFailure
@@ -146,7 +145,7 @@ def child(path):
         def addSubTest(self, test, subtest, err):
             super().addSubTest(test, subtest, err)
             if err is not None:
-                print(subtest, "".join(traceback.format_exception(*err)), flush=True)
+                print(subtest._subDescription(), self._exc_info_to_string(err, test), flush=True)
                 say("fail", test, "%s: %s" % (subtest._subDescription(), str(err[1]).splitlines()[0] if str(err[1]) else err[0].__name__))
 
         def addExpectedFailure(self, test, err):
@@ -262,7 +261,7 @@ def main():
             failures.append("%s::%s%s" % (name, test, ": " + why if why else ""))
             print("        FAIL  %s%s" % (test, ": " + why if why else ""))
         if r.failed:
-            lines = [x for x in r.output.splitlines() if not x.startswith("@@ok")]
+            lines = [x for x in r.output.splitlines() if not x.startswith("@@")]
             for line in lines[-80:]:
                 print("        | " + line)
     if skips:

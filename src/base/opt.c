@@ -327,6 +327,7 @@ static int unknown(struct parse *s, const char *shown, const char *name)
     const struct opt_prog *p = s->p;
     for (uint32_t i = 0; i < p->n_opt; i++) {
         if (p->opt[i].hidden || strcmp(p->opt[i].name, name) != 0) continue;
+        if (p->opt[i].cmds >> s->cmd & 1) break; /* one dash too few: the nearest name says so */
         for (uint32_t c = 0; c < p->n_cmd; c++)
             if (p->opt[i].cmds >> c & 1)
                 return err_set(s->e, E_ARG, "%s: %s is no option of it, but of '%s' (see %s help %s)", p->cmd[s->cmd].name, shown,

@@ -144,8 +144,11 @@ void opt_help_cmd(struct buf *out, const struct opt_prog *p, uint32_t cmd, uint3
 {
     const struct opt_cmd *c = &p->cmd[cmd];
     width = MAX(width, 60u) - 1;
-    buf_printf(out, "%s %s: %s\n\nUsage: ", p->name, c->name, c->help);
     struct buf s = {0};
+    buf_printf(&s, "%s %s: %s", p->name, c->name, c->help);
+    if (buf_ok(&s)) wrap(out, s.p, 0, 0, width);
+    buf_puts(out, "\nUsage: ");
+    buf_clear(&s);
     buf_printf(&s, "%s %s %s", p->name, c->name, c->args);
     if (buf_ok(&s)) wrap(out, s.p, 7, 9, width);
     buf_free(&s);

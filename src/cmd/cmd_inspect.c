@@ -210,7 +210,7 @@ static void json_shape(struct buf *b, const struct model_shape *s)
                ", \"experts\": %u, \"experts_used\": %u, \"window\": %u, \"rope_dim\": %u, \"rope_theta\": %.9g, "
                "\"rope_scaling\": \"%s\"",
                s->n_expert, s->n_expert_used, s->window, s->rope_dim, (double)s->rope_theta, rope_name(s->rope));
-    buf_printf(b, ", \"norm_eps\": %.9g, \"tied\": %s, \"qkv_bias\": %s, \"qk_norm\": %s}", (double)s->norm_eps,
+    buf_printf(b, ", \"norm_eps\": %.7g, \"tied\": %s, \"qkv_bias\": %s, \"qk_norm\": %s}", (double)s->norm_eps,
                s->tied ? "true" : "false", s->qkv_bias ? "true" : "false", s->qk_norm ? "true" : "false");
 }
 
