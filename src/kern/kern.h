@@ -17,7 +17,7 @@ enum isa kern_cpu_isa(void);
 /* How activations are laid out for a gemm. */
 enum act_fmt {
     ACT_F32,  /* [n][ld] f32, ld = act_f32_ld(k): rows padded with zeros */
-    ACT_BF16, /* [ceil(n/16)][ceil(k/32)][16][32] bf16 (round to nearest even), rows and columns padded with zeros: 1 KiB per 16 rows and 32 columns */
+    ACT_BF16, /* bf16 (round to nearest even) in the layout of the level that prepares it; reference: [ceil(n/16)][ceil(k/32)][16][32], padded with zeros */
     ACT_Q8,   /* struct act_q8; k is a multiple of 32 */
     ACT_N
 };
