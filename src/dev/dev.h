@@ -43,9 +43,8 @@ struct dev_ops {
     int (*alloc)(struct dev *, size_t bytes, void **out, struct err *);
     void (*free)(struct dev *, void *, size_t bytes);
     void (*get)(struct dev *, void *host, const void *d, size_t bytes); /* device -> host */
-    /* Brings a matrix into the device's own form (repack, upload); m->w and m->layout change, m->file stays. NULL: used as it is. */
+    /* Brings a matrix into the device's own form (repack, upload) until the device is closed; m->w and m->layout change, m->file stays. */
     int (*mat_load)(struct dev *, struct mat *m, struct err *);
-    void (*mat_free)(struct dev *, struct mat *m);
     /* Rotary tables and the like; called once after the shape is known. factors: [rope_dim/2] divisors or NULL. */
     int (*model)(struct dev *, const struct model_shape *, const float *factors, struct err *);
 

@@ -11,8 +11,17 @@
 #define SPLIT_SPANS 4u       /* a decode row with at least so many spans is cut over the workers by spans */
 #define TILE_ROWS 64u        /* query rows x heads of one attention piece */
 
+/* Packed matrices lie one behind the other in large chunks, so that small ones share huge pages. */
+#define CHUNK_BYTES ((size_t)256 << 20)
+struct chunk {
+    struct chunk *next;
+    uint8_t *p;
+    size_t used, cap;
+};
+
 struct cpu {
     struct pool *pool;
+    struct chunk *chunk;     /* owned, the one being filled first */
     struct kern k;
     uint32_t n_thread;
     uint32_t max_tok, max_seq;
@@ -85,6 +94,11 @@ static void cpu_close(struct dev *d)
     struct cpu *c = cpu_of(d);
     if (!c) return;
     pool_close(c->pool);
+    for (struct chunk *k = c->chunk, *next; k; k = next) {
+        next = k->next;
+        mem_big_free(k->p, k->cap);
+        mem_free(k);
+    }
     mem_big_free(c->act, c->act_bytes);
     mem_big_free(c->scratch, c->scratch_bytes * c->n_thread);
     mem_big_free(c->part, c->part_n * sizeof(float));
@@ -113,6 +127,26 @@ static void pack_piece(void *ud, uint32_t i, uint32_t n, uint32_t w)
     j->g->pack(j->dst, j->m->file, j->m->row_bytes, j->m->rows, j->m->cols, r0, r1);
 }
 
+static void *chunk_take(struct cpu *c, size_t bytes)
+{
+    bytes = align_up(bytes, 4096);
+    if (!c->chunk || c->chunk->cap - c->chunk->used < bytes) {
+        struct chunk *k = mem_zalloc(1, sizeof *k);
+        if (!k) return NULL;
+        k->cap = MAX(bytes, CHUNK_BYTES); /* untouched pages cost nothing */
+        k->p = mem_big(k->cap);
+        if (!k->p) {
+            mem_free(k);
+            return NULL;
+        }
+        k->next = c->chunk;
+        c->chunk = k;
+    }
+    void *p = c->chunk->p + c->chunk->used;
+    c->chunk->used += bytes;
+    return p;
+}
+
 static int cpu_mat_load(struct dev *d, struct mat *m, struct err *e)
 {
     struct cpu *c = cpu_of(d);
@@ -120,7 +154,7 @@ static int cpu_mat_load(struct dev *d, struct mat *m, struct err *e)
     CHECK(g->gemm);
     if (!g->layout) return OK;
     size_t bytes = g->pack_bytes(m->rows, m->cols);
-    void *p = mem_big(bytes);
+    void *p = chunk_take(c, bytes);
     if (!p) return err_set(e, E_NOMEM, "cannot get %zu MB for repacked weights", bytes >> 20);
     uint32_t step = ceil_div_u32(ceil_div_u32(m->rows, c->n_thread * 8), g->unit) * g->unit;
     struct pack_job j = {g, m, p, step};
@@ -129,16 +163,6 @@ static int cpu_mat_load(struct dev *d, struct mat *m, struct err *e)
     m->layout = g->layout;
     d->w_bytes += bytes;
     return OK;
-}
-
-static void cpu_mat_free(struct dev *d, struct mat *m)
-{
-    if (!m->layout) return;
-    size_t bytes = cpu_of(d)->k.gemm[m->dt].pack_bytes(m->rows, m->cols);
-    mem_big_free((void *)(uintptr_t)m->w, bytes);
-    d->w_bytes -= bytes;
-    m->w = m->file;
-    m->layout = 0;
 }
 
 /* Inverse frequencies theta^(-2i/rope_dim) in f32, as the reference implementations hold them, divided by the file's factors. */
@@ -545,8 +569,7 @@ static int cpu_sync(struct dev *d, struct err *e)
 static uint64_t cpu_joins(struct dev *d) { return pool_joins(cpu_of(d)->pool); }
 
 const struct dev_ops dev_cpu = {
-    .name = "cpu", .open = cpu_open, .close = cpu_close, .alloc = cpu_alloc, .free = cpu_free, .get = cpu_get, .mat_load = cpu_mat_load,
-    .mat_free = cpu_mat_free, .model = cpu_model, .step_begin = cpu_step, .embed = cpu_embed, .rmsnorm = cpu_rmsnorm, .matmul = cpu_matmul,
+    .name = "cpu", .open = cpu_open, .close = cpu_close, .alloc = cpu_alloc, .free = cpu_free, .get = cpu_get, .mat_load = cpu_mat_load, .model = cpu_model, .step_begin = cpu_step, .embed = cpu_embed, .rmsnorm = cpu_rmsnorm, .matmul = cpu_matmul,
     .rope_kv = cpu_rope_kv, .attend = cpu_attend, .glu = cpu_glu, .add = cpu_add, .rows = cpu_rows, .topk = cpu_topk, .sync = cpu_sync,
     .joins = cpu_joins,
 };

@@ -16,6 +16,11 @@ static int dry_alloc(struct dev *d, size_t bytes, void **out, struct err *e)
 }
 static void dry_free(struct dev *d, void *p, size_t bytes) { (void)d, (void)p, (void)bytes; }
 static void dry_get(struct dev *d, void *host, const void *p, size_t bytes) { (void)d, (void)host, (void)p, (void)bytes; }
+static int dry_mat_load(struct dev *d, struct mat *m, struct err *e)
+{
+    (void)d, (void)m, (void)e;
+    return OK;
+}
 static int dry_model(struct dev *d, const struct model_shape *m, const float *factors, struct err *e)
 {
     (void)d, (void)m, (void)factors, (void)e;
@@ -62,7 +67,8 @@ static uint64_t dry_joins(struct dev *d)
 }
 
 const struct dev_ops dev_dry = {
-    .name = "dry", .open = dry_open, .close = dry_close, .alloc = dry_alloc, .free = dry_free, .get = dry_get, .model = dry_model,
+    .name = "dry", .open = dry_open, .close = dry_close, .alloc = dry_alloc, .free = dry_free, .get = dry_get, .mat_load = dry_mat_load,
+    .model = dry_model,
     .step_begin = dry_step, .embed = dry_embed, .rmsnorm = dry_norm, .matmul = dry_mm, .rope_kv = dry_rope, .attend = dry_attend,
     .glu = dry_glu, .add = dry_add, .rows = dry_rows, .topk = dry_topk, .sync = dry_sync, .joins = dry_joins,
 };

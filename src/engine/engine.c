@@ -142,24 +142,12 @@ int engine_open(struct engine **out, const struct engine_opt *o, struct err *e)
     return OK;
 }
 
-struct unload {
-    struct engine *g;
-};
-static int unload_mat(void *ud, struct mat *m, const char *name)
-{
-    (void)name;
-    struct engine *g = ((struct unload *)ud)->g;
-    if (m->layout) g->dev.op->mat_free(&g->dev, m);
-    return OK;
-}
-
 void engine_close(struct engine *g)
 {
     if (!g) return;
     if (g->dev.op) {
         if (g->rank.a.max_tok) acts_close(&g->rank.a, &g->dev);
         if (g->kv.dev) kv_close(&g->kv);
-        if (g->w.layer && g->dev.impl) weights_each(&g->w, unload_mat, &(struct unload){g});
         dev_close(&g->dev);
     }
     mem_free(g->b_tok);
