@@ -8,7 +8,8 @@
 #include <string.h>
 
 static int (*const command[CMD_N])(const struct opts *) = {
-    [CMD_HELP] = NULL,
+    [CMD_RUN] = cmd_run,         [CMD_CHAT] = cmd_chat,         [CMD_EVAL] = cmd_eval,         [CMD_BENCH] = cmd_bench,
+    [CMD_INSPECT] = cmd_inspect, [CMD_TOKENIZE] = cmd_tokenize, [CMD_TEMPLATE] = cmd_template,
 };
 
 /* Columns for help: $COLUMNS when it is a sane number, else the terminal's. */
@@ -64,10 +65,6 @@ static int dispatch(struct opts *o, int argc, char **argv)
     }
     if (o->generate) return generate(o->generate);
     log_set_level(o->quiet ? LOG_ERROR : o->verbose ? LOG_DEBUG : LOG_INFO);
-    if (!command[o->cmd]) {
-        log_line(LOG_ERROR, "%s is not in this build", opts_prog.cmd[o->cmd].name);
-        return EXIT_FAILED;
-    }
     return command[o->cmd](o);
 }
 
