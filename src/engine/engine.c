@@ -50,14 +50,14 @@ static int plan_memory(struct engine *g, const struct engine_opt *o, enum kv_fmt
     }
     uint64_t left = avail - w - acts, fit = left / per / g->max_seq;
     if (o->ctx) {
-        if (o->ctx > m->max_pos)
-            log_line(LOG_WARN, "context %u is longer than the %u the model was made for", o->ctx, m->max_pos);
         if (o->ctx > fit) {
             put_mb(a, sizeof a, per * o->ctx * g->max_seq);
             put_mb(b, sizeof b, left);
             return err_set(e, E_NOMEM, "%s: a context of %u tokens needs %s of KV cache, %s are left: --ctx %llu would fit", g->gguf.path, o->ctx, a, b,
                            (unsigned long long)MIN(fit, (uint64_t)UINT32_MAX));
         }
+        if (o->ctx > m->max_pos)
+            log_line(LOG_WARN, "context %u is longer than the %u the model was made for", o->ctx, m->max_pos);
         g->ctx = o->ctx;
         return OK;
     }
