@@ -155,14 +155,14 @@ def check_shape():
         name, text = rel(f), read(f)
         lines = text.split("\n")
         c = name.endswith((".c", ".h"))
-        limit = limits.get(name, 1000)
+        limit = limits.get(name, 1100)
         if len(lines) - 1 > limit and name != "docs/options.md":
             yield "%s: %d lines, at most %d" % (name, len(lines) - 1, limit)
         if text and not text.endswith("\n"):
             yield "%s: no newline at the end" % name
         for n, line in each_line(text):
-            if c and len(line) > 160:
-                yield "%s:%d: %d columns, at most 130 are aimed at" % (name, n, len(line))
+            if c and len(line) > 200:
+                yield "%s:%d: %d columns; 130 are aimed at" % (name, n, len(line))
             if re.search(r"[ \t]+$", line) and not name.endswith(".md"):
                 yield "%s:%d: blanks at the end" % (name, n)
             if c and "\t" in line:
@@ -175,7 +175,11 @@ def check_shape():
 
 def check_options_page(build):
     """docs/options.md is what the program says"""
-    r = subprocess.run([os.path.join(build, "hearth"), "--generate", "options-md"], stdout=subprocess.PIPE, text=True)
+    program = os.path.join(build, "hearth")
+    if not os.path.exists(program):
+        yield "%s is not built" % program
+        return
+    r = subprocess.run([program, "--generate", "options-md"], stdout=subprocess.PIPE, text=True)
     path = os.path.join(ROOT, "docs", "options.md")
     if r.returncode or not os.path.exists(path) or read(path) != r.stdout:
         yield "docs/options.md differs from the option table: run make docs"
@@ -233,6 +237,8 @@ def main():
             bad += len(found or [])
     if opt.list:
         sizes = sorted(((read(f).count("\n"), rel(f)) for f in files("src/**/*.[ch]")), reverse=True)
+        wide = sum(len(x) > 130 for f in files("src/**/*.[ch]") for x in read(f).split("\n"))
+        print("lint: %d lines over 130 columns" % wide)
         print("lint: longest files: " + ", ".join("%s %d" % (f, n) for n, f in sizes[:10]))
     print("lint: %s" % ("clean" if not bad else "%d findings" % bad))
     return 1 if bad else 0
