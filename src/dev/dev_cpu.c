@@ -19,8 +19,21 @@ struct chunk {
     size_t used, cap;
 };
 
+/* Row-local ops that wait for their reader: add, then rmsnorm or glu. A matmul that reads the result does them row by row on the way to its own
+ * activation format (one pass over memory and one join instead of three); any other op makes them happen first. */
+struct pending {
+    enum { PEND_NONE, PEND_NORM, PEND_GLU } kind;
+    float *y; /* where the result would go */
+    const float *x, *g;
+    uint32_t n, d;
+    float eps;
+    float *add_x; /* x += add_y comes before; NULL: no add */
+    const float *add_y;
+};
+
 struct cpu {
     struct pool *pool;
+    struct pending pend;
     struct chunk *chunk;     /* owned, the one being filled first */
     struct kern k;
     uint32_t n_thread;
@@ -36,6 +49,7 @@ struct cpu {
 };
 
 static struct cpu *cpu_of(struct dev *d) { return d->impl; }
+static void flush(struct dev *d);
 
 /* ---- memory */
 
@@ -77,6 +91,7 @@ static int cpu_open(struct dev *d, const struct dev_opt *o, struct err *e)
     /* attention pieces keep two partials of their own: the running one and the span's */
     size_t tile = (size_t)MAX(TILE_ROWS, m->H / m->G) * (m->E + 2) * sizeof(float);
     c->scratch_bytes = align_up(c->scratch_bytes, 64) + 2 * align_up(tile, 64) + 4096;
+    c->scratch_bytes = MAX(c->scratch_bytes, (size_t)KERN_ROWS * widest * sizeof(float) + 4096); /* rows of a pending op */
     /* spans of split decode rows: never more than the pool's blocks hold plus one begun span per sequence */
     c->part_n = ((size_t)o->max_blk * KERN_BLK / KERN_SPAN + o->max_seq) * m->H * (m->E + 2);
     c->act = mem_big(c->act_bytes);
@@ -234,6 +249,7 @@ static void cpu_step(struct dev *d, const struct batch *b)
 {
     struct cpu *c = cpu_of(d);
     CHECK(b->n_tok <= c->max_tok && b->n_seq <= c->max_seq);
+    c->pend = (struct pending){0}; /* a step that failed half-way leaves nothing behind */
     struct row_job j = {.d = d, .c = c, .y = c->cs, .n = b->n_tok};
     over_rows(&j, cs_rows, 1);
 }
@@ -249,6 +265,7 @@ static void embed_rows(struct row_job *j, uint32_t i0, uint32_t i1, uint32_t w)
 }
 static void cpu_embed(struct dev *d, float *y, const struct mat *m)
 {
+    flush(d);
     struct row_job j = {.d = d, .c = cpu_of(d), .y = y, .m = m, .n = d->batch->n_tok};
     over_rows(&j, embed_rows, 1);
 }
@@ -259,34 +276,49 @@ static void norm_rows(struct row_job *j, uint32_t i0, uint32_t i1, uint32_t w)
     size_t o = (size_t)i0 * j->d1;
     j->c->k.rmsnorm(j->y + o, j->d1, j->x + o, j->d1, j->g, i1 - i0, j->d1, j->eps);
 }
-static void cpu_rmsnorm(struct dev *d, float *y, const float *x, const float *g, uint32_t n, uint32_t dim, float eps)
-{
-    struct row_job j = {.d = d, .c = cpu_of(d), .y = y, .x = x, .g = g, .n = n, .d1 = dim, .eps = eps};
-    over_rows(&j, norm_rows, 1);
-}
-
 static void glu_rows(struct row_job *j, uint32_t i0, uint32_t i1, uint32_t w)
 {
     (void)w;
     size_t f = j->d1;
     j->c->k.silu_mul(j->y + i0 * f, f, j->x + i0 * 2 * f, 2 * f, i1 - i0, j->d1);
 }
-static void cpu_glu(struct dev *d, float *y, const float *gu, uint32_t n, uint32_t f)
-{
-    struct row_job j = {.d = d, .c = cpu_of(d), .y = y, .x = gu, .n = n, .d1 = f};
-    over_rows(&j, glu_rows, 1);
-}
-
 static void add_rows(struct row_job *j, uint32_t i0, uint32_t i1, uint32_t w)
 {
     (void)w;
     size_t o = (size_t)i0 * j->d1;
     j->c->k.add(j->y + o, j->x + o, (size_t)(i1 - i0) * j->d1);
 }
+
+/* Makes what is pending happen, into the buffers it was meant for. */
+static void flush(struct dev *d)
+{
+    struct cpu *c = cpu_of(d);
+    struct pending p = c->pend;
+    c->pend = (struct pending){0};
+    if (p.add_x) {
+        struct row_job j = {.d = d, .c = c, .y = p.add_x, .x = p.add_y, .n = p.n, .d1 = p.d};
+        over_rows(&j, add_rows, 1);
+    }
+    if (p.kind == PEND_NONE) return;
+    struct row_job j = {.d = d, .c = c, .y = p.y, .x = p.x, .g = p.g, .n = p.n, .d1 = p.d, .eps = p.eps};
+    over_rows(&j, p.kind == PEND_NORM ? norm_rows : glu_rows, 1);
+}
+
 static void cpu_add(struct dev *d, float *x, const float *y, uint32_t n, uint32_t dim)
 {
-    struct row_job j = {.d = d, .c = cpu_of(d), .y = x, .x = y, .n = n, .d1 = dim};
-    over_rows(&j, add_rows, 1);
+    flush(d);
+    cpu_of(d)->pend = (struct pending){.add_x = x, .add_y = y, .n = n, .d = dim};
+}
+static void cpu_rmsnorm(struct dev *d, float *y, const float *x, const float *g, uint32_t n, uint32_t dim, float eps)
+{
+    struct pending *p = &cpu_of(d)->pend;
+    if (p->kind != PEND_NONE || p->add_x != x || p->n != n || p->d != dim) flush(d);
+    *p = (struct pending){PEND_NORM, y, x, g, n, dim, eps, p->add_x, p->add_y};
+}
+static void cpu_glu(struct dev *d, float *y, const float *gu, uint32_t n, uint32_t f)
+{
+    flush(d);
+    cpu_of(d)->pend = (struct pending){.kind = PEND_GLU, .y = y, .x = gu, .n = n, .d = f};
 }
 
 static void copy_rows(struct row_job *j, uint32_t i0, uint32_t i1, uint32_t w)
@@ -296,6 +328,7 @@ static void copy_rows(struct row_job *j, uint32_t i0, uint32_t i1, uint32_t w)
 }
 static void cpu_rows(struct dev *d, float *y, const float *x, const uint32_t *row, uint32_t n, uint32_t dim)
 {
+    flush(d);
     struct row_job j = {.d = d, .c = cpu_of(d), .y = y, .x = x, .row = row, .n = n, .d1 = dim};
     over_rows(&j, copy_rows, 1);
 }
@@ -310,6 +343,7 @@ static void topk_rows(struct row_job *j, uint32_t i0, uint32_t i1, uint32_t w)
 }
 static void cpu_topk(struct dev *d, struct cand *cand, const float *logits, uint32_t n, uint32_t v, uint32_t k)
 {
+    flush(d);
     for (uint32_t i = 0; i < n; i++) cand[i].n = MIN(k, v);
     struct row_job j = {.d = d, .c = cpu_of(d), .x = logits, .cand = cand, .n = n, .d1 = v};
     over_rows(&j, topk_rows, 1);
@@ -347,6 +381,26 @@ static void act_rows(struct row_job *j, uint32_t i0, uint32_t i1, uint32_t w)
     j->c->k.act_prep[j->act](j->c->act, j->x, j->d1, j->n, j->d1, i0, i1);
 }
 
+/* The same from a pending op: 16 rows at a time are made in the worker's own memory, which its caches hold. */
+static void pend_rows(struct row_job *j, uint32_t i0, uint32_t i1, uint32_t w)
+{
+    const struct pending *p = &j->c->pend;
+    const struct kern *k = &j->c->k;
+    float *t = (float *)(j->c->scratch + j->c->scratch_bytes * w);
+    size_t d = p->d;
+    for (uint32_t i = i0; i < i1; i += KERN_ROWS) {
+        uint32_t m = MIN(KERN_ROWS, i1 - i);
+        if (p->add_x) k->add(p->add_x + i * d, p->add_y + i * d, m * d);
+        if (p->kind == PEND_NORM)
+            k->rmsnorm(t, d, p->x + i * d, d, p->g, m, p->d, p->eps);
+        else
+            k->silu_mul(t, d, p->x + i * 2 * d, 2 * d, m, p->d);
+        /* act_prep reads row i of its x: the base is where row 0 would be */
+        const float *base = (const float *)((uintptr_t)t - i * d * sizeof(float));
+        k->act_prep[j->act](j->c->act, base, d, j->n, p->d, i, i + m);
+    }
+}
+
 static void cpu_matmul(struct dev *d, float *y, const float *x, const struct mat *const *w, uint32_t n_w, uint32_t n)
 {
     struct cpu *c = cpu_of(d);
@@ -356,13 +410,16 @@ static void cpu_matmul(struct dev *d, float *y, const float *x, const struct mat
         j.y0[i] = (uint32_t)j.ldy;
         j.ldy += w[i]->rows;
     }
+    bool lazy = c->pend.kind != PEND_NONE && c->pend.y == x && c->pend.n == n && c->pend.d == w[0]->cols;
+    if (!lazy) flush(d);
     /* The matrices of one call may want different activation formats (a q6_k beside a q4_k does not, an f32 beside a q8_0 does): one pass each. */
     uint32_t done = 0;
     for (uint32_t first = 0; first < n_w; first++) {
         if (done >> first & 1) continue;
         enum act_fmt act = c->k.gemm[w[first]->dt].act;
         struct row_job rj = {.d = d, .c = c, .x = x, .n = n, .d1 = w[0]->cols, .act = act};
-        over_rows(&rj, act_rows, KERN_ROWS);
+        over_rows(&rj, lazy ? pend_rows : act_rows, KERN_ROWS);
+        c->pend.add_x = NULL; /* once */
         uint32_t total = 0, pieces = 0;
         for (uint32_t i = first; i < n_w; i++)
             if (c->k.gemm[w[i]->dt].act == act) total += w[i]->rows;
@@ -385,6 +442,7 @@ static void cpu_matmul(struct dev *d, float *y, const float *x, const struct mat
         }
         pool_run(c->pool, mm_piece, &s, pieces);
     }
+    c->pend = (struct pending){0};
 }
 
 /* ---- attention */
@@ -426,6 +484,7 @@ static void rope_rows(struct row_job *j, uint32_t i0, uint32_t i1, uint32_t w)
 }
 static void cpu_rope_kv(struct dev *d, float *qkv, const float *qn, const float *kn, const struct kv_view *kv, uint32_t layer)
 {
+    flush(d);
     struct row_job j = {.d = d, .c = cpu_of(d), .y = qkv, .g = qn, .g2 = kn, .kv = kv, .layer = layer, .n = d->batch->n_tok};
     over_rows(&j, rope_rows, 1);
 }
@@ -530,6 +589,7 @@ static void attend_split(struct at_job *j, uint32_t s, uint32_t s0, uint32_t s1)
 static void cpu_attend(struct dev *d, float *y, const float *qkv, const struct kv_view *kv, uint32_t layer)
 {
     struct cpu *c = cpu_of(d);
+    flush(d);
     const struct model_shape *m = d->m;
     const struct batch *b = d->batch;
     uint32_t R = m->H / m->G, tile0[257];
@@ -563,7 +623,8 @@ static void cpu_attend(struct dev *d, float *y, const float *qkv, const struct k
 
 static int cpu_sync(struct dev *d, struct err *e)
 {
-    (void)d, (void)e;
+    (void)e;
+    flush(d);
     return OK;
 }
 static uint64_t cpu_joins(struct dev *d) { return pool_joins(cpu_of(d)->pool); }
