@@ -135,6 +135,12 @@ static int emit_val(struct rt *r, struct val v)
     return rc;
 }
 
+/* The result of a call or filter block, which nothing turns into text. */
+static int emit_str(struct rt *r, struct val v)
+{
+    return v.t == V_STR ? emit(r, v.u.s, v.n) : jinja_fail(r, "a block's result must be str, not %s", jinja_type_name(v));
+}
+
 /* Cuts off what was written since mark. */
 static int cut(struct rt *r, size_t mark, struct val *out)
 {
@@ -209,12 +215,28 @@ static NOINLINE int get_args(struct rt *r, const struct nargs *a, const struct v
     return OK;
 }
 
+/* Result rc of fn: a generator's failure becomes a generator that fails when read. */
+static int lazily(struct rt *r, const struct jinja_fn *fn, int rc, uint32_t depth, struct val *out)
+{
+    struct list *l;
+    if (LIKELY(rc != E_FORMAT || !fn->lazy)) return rc;
+    r->data_depth = depth;
+    const char *m = r->e ? r->e->msg : "";
+    char *copy = arena_strndup(&r->a, m, strlen(m));
+    if (!copy) return jinja_nomem(r);
+    TRY(jinja_list_new(r, 0, &l));
+    TRY(jinja_gen_new(r, l, out));
+    out->u.g->fail = copy;
+    return OK;
+}
+
 /* Binds by "a,b,c" and calls. */
 int jinja_call_fn(struct rt *r, const struct jinja_fn *fn, struct val self, const struct args *g, const char *kind, struct val *out)
 {
     struct val a[JINJA_MAX_PARAM];
+    uint32_t depth = r->data_depth;
     TRY(jinja_work(r, 0));
-    if (fn->raw) return fn->raw(r, self, g, out);
+    if (fn->raw) return lazily(r, fn, fn->raw(r, self, g, out), depth, out);
     uint32_t n = 0;
     for (const char *p = fn->params; *p; n++) {
         size_t k = strcspn(p, ",");
@@ -235,7 +257,7 @@ int jinja_call_fn(struct rt *r, const struct jinja_fn *fn, struct val self, cons
         if (!known)
             return jinja_fail(r, "%s%s() got an unexpected keyword argument '%.*s'", kind, fn->name, (int)MIN(g->kw[i].n, (size_t)60), g->kw[i].p);
     }
-    return fn->fn(r, self, a, out);
+    return lazily(r, fn, fn->fn(r, self, a, out), depth, out);
 }
 
 /* Fills the slots of a macro's activation from the arguments (runtime.Macro.__call__). */
@@ -635,7 +657,7 @@ static int loop_method(struct rt *r, struct loop *l, const struct jinja_fn *fn, 
 
 int jinja_loop_attr(struct rt *r, struct loop *l, struct str name, struct val *out)
 {
-    static const struct jinja_fn cycle = {"cycle", NULL, loop_cycle, NULL, 0, false}, changed = {"changed", NULL, loop_changed, NULL, 0, false};
+    static const struct jinja_fn cycle = {"cycle", NULL, loop_cycle, NULL, 0, false, false}, changed = {"changed", NULL, loop_changed, NULL, 0, false, false};
     int rc;
     if (str_eq(name, "index")) *out = v_int(l->index0 + 1);
     else if (str_eq(name, "index0")) *out = v_int(l->index0);
@@ -763,7 +785,7 @@ static NOINLINE int run_block(struct rt *r, const struct node *n)
     if (n->k == S_SETBLOCK)
         TRY(assign(r, s->target[0], v));
     else
-        TRY(emit_val(r, v));
+        TRY(emit_str(r, v));
     leave_frame(r, &s->frame);
     return OK;
 }
@@ -792,7 +814,7 @@ static NOINLINE int run_macro(struct rt *r, const struct node *n)
     TRY(deeper(r));
     TRY(eval_call(r, n->u.macro->call, &v, &v));
     r->depth--;
-    return emit_val(r, v);
+    return emit_str(r, v);
 }
 
 static NOINLINE int run_set(struct rt *r, const struct nset *s)

@@ -83,7 +83,6 @@ F(f_first)
 /* reversed(v) as a new list; only what Python can reverse. */
 static int reversed(struct rt *r, struct val v, struct list **l)
 {
-    if (v.t == V_UNDEF) return jinja_undef_error(r, v);
     if (v.t == V_GEN || !jinja_iterable(v)) return jinja_fail(r, "'%s' object is not reversible", jinja_type_name(v));
     TRY(jinja_to_list(r, v, l));
     for (uint32_t i = 0; i < (*l)->n / 2; i++) {
@@ -98,7 +97,6 @@ F(f_last)
 {
     (void)a;
     struct list *l;
-    if (v.t == V_UNDEF) return jinja_undef_error(r, v);
     TRY(reversed(r, v, &l));
     *out = l->n ? l->v[0] : jinja_undef_hint("No last item, sequence was empty.");
     return OK;
@@ -109,7 +107,7 @@ F(f_reverse)
     (void)a;
     struct list *l;
     if (v.t == V_STR) return jinja_slice(r, v, v_none(), v_none(), v_int(-1), out);
-    if (v.t == V_GEN || v.t == V_UNDEF) { /* list(value).reverse() */
+    if (v.t == V_GEN) { /* list(value).reverse() */
         TRY(jinja_to_list(r, v, &l));
         TRY(reversed(r, v_list(l), &l));
         *out = v_list(l);
@@ -174,12 +172,24 @@ static int multi_keys(struct rt *r, const struct list *l, struct val attr, bool 
     return OK;
 }
 
+/* sorted() wants an integer for reverse. */
+static int reverse_arg(struct rt *r, struct val v, bool *out)
+{
+    int64_t i = 0;
+    if (v.t == V_UNDEF) return jinja_fail(r, "'Undefined' object cannot be interpreted as an integer");
+    if (v.t != V_MISSING) TRY(jinja_need_int(r, v, &i));
+    *out = i != 0;
+    return OK;
+}
+
 F(f_sort)
 {
     struct list *l, *keys;
+    bool rev = false;
+    TRY(reverse_arg(r, a[0], &rev));
     TRY(jinja_to_list(r, v, &l));
     TRY(multi_keys(r, l, a[2], flag(a[1]), &keys));
-    TRY(jinja_sort(r, keys, l, flag(a[0])));
+    TRY(jinja_sort(r, keys, l, rev));
     *out = v_list(l);
     return OK;
 }
@@ -338,7 +348,8 @@ F(f_items)
 F(f_dictsort)
 {
     struct list *l, *keys;
-    bool by_value = false;
+    bool by_value = false, rev = false;
+    TRY(reverse_arg(r, a[2], &rev));
     if (a[1].t != V_MISSING) {
         if (a[1].t == V_STR && str_eq(v_slice(a[1]), "value")) by_value = true;
         else if (a[1].t != V_STR || !str_eq(v_slice(a[1]), "key")) return jinja_fail(r, "You can only sort by either \"key\" or \"value\"");
@@ -347,7 +358,7 @@ F(f_dictsort)
     if (v.t != V_DICT) return jinja_fail(r, "'%s object' has no attribute 'items'", jinja_type_name(v));
     TRY(jinja_to_list(r, (struct val){.t = V_VIEW, .sub = 2, .u.o = v.u.o}, &l));
     TRY(keys_of(r, l, v_int(by_value), v_missing(), flag(a[0]), &keys));
-    TRY(jinja_sort(r, keys, l, flag(a[2])));
+    TRY(jinja_sort(r, keys, l, rev));
     *out = v_list(l);
     return OK;
 }
@@ -561,8 +572,16 @@ T(t_iterable, jinja_iterable(v))
 T(t_sequence, v.t == V_STR || v.t == V_LIST || v.t == V_TUPLE || v.t == V_DICT || v.t == V_RANGE || v.t == V_UNDEF)
 T(t_callable, v.t == V_FUNC || v.t == V_METHOD || v.t == V_MACRO || v.t == V_LOOP || v.t == V_JOINER || v.t == V_UNDEF)
 T(t_escaped, v.t == V_STR && v.sub & STR_MARKUP)
-T(t_filter, v.t == V_STR && jinja_find_filter(v_slice(v)))
-T(t_test, v.t == V_STR && jinja_find_test(v_slice(v)))
+
+static int known(struct rt *r, struct val v, const struct jinja_fn *(*find)(struct str), struct val *out)
+{
+    if (v.t == V_LIST || v.t == V_DICT || v.t == V_VIEW) return jinja_fail(r, "unhashable type: '%s'", jinja_type_name(v));
+    *out = v_bool(v.t == V_STR && find(v_slice(v)));
+    return OK;
+}
+F(t_filter) { (void)a; return known(r, v, jinja_find_filter, out); }
+F(t_test) { (void)a; return known(r, v, jinja_find_test, out); }
+
 /* identity: exact for None, booleans and small values, by object for the rest (Python's small strings and numbers are one object mostly) */
 T(t_sameas, v.t == a[0].t && (v.t == V_NONE || (v.t == V_BOOL && v.u.b == a[0].u.b) || (v.t == V_INT && v.u.i == a[0].u.i) ||
                               (v.t == V_STR && v.n == a[0].n && (v.n == 0 || v.u.s == a[0].u.s)) || (v.t > V_STR && v.u.s == a[0].u.s)))
@@ -623,52 +642,52 @@ F(t_in)
 }
 
 static const struct jinja_fn tests[] = {
-    {"!=", t_ne, NULL, "other", 1, true},         {"<", t_lt, NULL, "other", 1, true},          {"<=", t_le, NULL, "other", 1, true},
-    {"==", t_eq, NULL, "other", 1, true},         {">", t_gt, NULL, "other", 1, true},          {">=", t_ge, NULL, "other", 1, true},
-    {"boolean", t_boolean, NULL, "", 0, false},   {"callable", t_callable, NULL, "", 0, true},  {"defined", t_defined, NULL, "", 0, false},
-    {"divisibleby", t_divisibleby, NULL, "num", 1, false}, {"eq", t_eq, NULL, "other", 1, true}, {"equalto", t_eq, NULL, "other", 1, true},
-    {"escaped", t_escaped, NULL, "", 0, false},   {"even", t_even, NULL, "", 0, false},         {"false", t_false, NULL, "", 0, false},
-    {"filter", t_filter, NULL, "", 0, false},     {"float", t_float, NULL, "", 0, false},       {"ge", t_ge, NULL, "other", 1, true},
-    {"greaterthan", t_gt, NULL, "other", 1, true}, {"gt", t_gt, NULL, "other", 1, true},        {"in", t_in, NULL, "seq", 1, false},
-    {"integer", t_integer, NULL, "", 0, false},   {"iterable", t_iterable, NULL, "", 0, false}, {"le", t_le, NULL, "other", 1, true},
-    {"lessthan", t_lt, NULL, "other", 1, true},   {"lower", t_lower, NULL, "", 0, false},       {"lt", t_lt, NULL, "other", 1, true},
-    {"mapping", t_mapping, NULL, "", 0, false},   {"ne", t_ne, NULL, "other", 1, true},         {"none", t_none, NULL, "", 0, false},
-    {"number", t_number, NULL, "", 0, false},     {"odd", t_odd, NULL, "", 0, false},           {"sameas", t_sameas, NULL, "other", 1, false},
-    {"sequence", t_sequence, NULL, "", 0, false}, {"string", t_string, NULL, "", 0, false},     {"test", t_test, NULL, "", 0, false},
-    {"true", t_true, NULL, "", 0, false},         {"undefined", t_undefined, NULL, "", 0, false}, {"upper", t_upper, NULL, "", 0, false},
+    {"!=", t_ne, NULL, "other", 1, true, false},         {"<", t_lt, NULL, "other", 1, true, false},          {"<=", t_le, NULL, "other", 1, true, false},
+    {"==", t_eq, NULL, "other", 1, true, false},         {">", t_gt, NULL, "other", 1, true, false},          {">=", t_ge, NULL, "other", 1, true, false},
+    {"boolean", t_boolean, NULL, "", 0, false, false},   {"callable", t_callable, NULL, "", 0, true, false},  {"defined", t_defined, NULL, "", 0, false, false},
+    {"divisibleby", t_divisibleby, NULL, "num", 1, false, false}, {"eq", t_eq, NULL, "other", 1, true, false}, {"equalto", t_eq, NULL, "other", 1, true, false},
+    {"escaped", t_escaped, NULL, "", 0, false, false},   {"even", t_even, NULL, "", 0, false, false},         {"false", t_false, NULL, "", 0, false, false},
+    {"filter", t_filter, NULL, "", 0, false, false},     {"float", t_float, NULL, "", 0, false, false},       {"ge", t_ge, NULL, "other", 1, true, false},
+    {"greaterthan", t_gt, NULL, "other", 1, true, false}, {"gt", t_gt, NULL, "other", 1, true, false},        {"in", t_in, NULL, "seq", 1, false, false},
+    {"integer", t_integer, NULL, "", 0, false, false},   {"iterable", t_iterable, NULL, "", 0, false, false}, {"le", t_le, NULL, "other", 1, true, false},
+    {"lessthan", t_lt, NULL, "other", 1, true, false},   {"lower", t_lower, NULL, "", 0, false, false},       {"lt", t_lt, NULL, "other", 1, true, false},
+    {"mapping", t_mapping, NULL, "", 0, false, false},   {"ne", t_ne, NULL, "other", 1, true, false},         {"none", t_none, NULL, "", 0, false, false},
+    {"number", t_number, NULL, "", 0, false, false},     {"odd", t_odd, NULL, "", 0, false, false},           {"sameas", t_sameas, NULL, "other", 1, false, false},
+    {"sequence", t_sequence, NULL, "", 0, false, false}, {"string", t_string, NULL, "", 0, false, false},     {"test", t_test, NULL, "", 0, false, false},
+    {"true", t_true, NULL, "", 0, false, false},         {"undefined", t_undefined, NULL, "", 0, false, false}, {"upper", t_upper, NULL, "", 0, false, false},
 };
 
 static const struct jinja_fn filters[] = {
-    {"abs", f_abs, NULL, "", 0, false},
-    {"attr", f_attr, NULL, "name", 1, false},
-    {"batch", f_batch, NULL, "linecount,fill_with", 1, false},
-    {"count", f_length, NULL, "", 0, false},
-    {"d", f_default, NULL, "default_value,boolean", 0, false},
-    {"default", f_default, NULL, "default_value,boolean", 0, false},
-    {"dictsort", f_dictsort, NULL, "case_sensitive,by,reverse", 0, false},
-    {"first", f_first, NULL, "", 0, false},
-    {"float", f_float, NULL, "default", 0, false},
-    {"groupby", f_groupby, NULL, "attribute,default,case_sensitive", 1, false},
-    {"int", f_int, NULL, "default,base", 0, false},
-    {"items", f_items, NULL, "", 0, false},
-    {"join", f_join, NULL, "d,attribute", 0, false},
-    {"last", f_last, NULL, "", 0, false},
-    {"length", f_length, NULL, "", 0, false},
-    {"list", f_list, NULL, "", 0, false},
-    {"map", NULL, f_map, NULL, 0, false},
-    {"max", f_max, NULL, "case_sensitive,attribute", 0, false},
-    {"min", f_min, NULL, "case_sensitive,attribute", 0, false},
-    {"random", f_random, NULL, "", 0, false},
-    {"reject", NULL, f_reject, NULL, 0, false},
-    {"rejectattr", NULL, f_rejectattr, NULL, 0, false},
-    {"reverse", f_reverse, NULL, "", 0, false},
-    {"round", f_round, NULL, "precision,method", 0, false},
-    {"select", NULL, f_select, NULL, 0, false},
-    {"selectattr", NULL, f_selectattr, NULL, 0, false},
-    {"slice", f_slice, NULL, "slices,fill_with", 1, false},
-    {"sort", f_sort, NULL, "reverse,case_sensitive,attribute", 0, false},
-    {"sum", f_sum, NULL, "attribute,start", 0, false},
-    {"unique", f_unique, NULL, "case_sensitive,attribute", 0, false},
+    {"abs", f_abs, NULL, "", 0, false, false},
+    {"attr", f_attr, NULL, "name", 1, false, false},
+    {"batch", f_batch, NULL, "linecount,fill_with", 1, false, true},
+    {"count", f_length, NULL, "", 0, false, false},
+    {"d", f_default, NULL, "default_value,boolean", 0, false, false},
+    {"default", f_default, NULL, "default_value,boolean", 0, false, false},
+    {"dictsort", f_dictsort, NULL, "case_sensitive,by,reverse", 0, false, false},
+    {"first", f_first, NULL, "", 0, false, false},
+    {"float", f_float, NULL, "default", 0, false, false},
+    {"groupby", f_groupby, NULL, "attribute,default,case_sensitive", 1, false, false},
+    {"int", f_int, NULL, "default,base", 0, false, false},
+    {"items", f_items, NULL, "", 0, false, true},
+    {"join", f_join, NULL, "d,attribute", 0, false, false},
+    {"last", f_last, NULL, "", 0, false, false},
+    {"length", f_length, NULL, "", 0, false, false},
+    {"list", f_list, NULL, "", 0, false, false},
+    {"map", NULL, f_map, NULL, 0, false, true},
+    {"max", f_max, NULL, "case_sensitive,attribute", 0, false, false},
+    {"min", f_min, NULL, "case_sensitive,attribute", 0, false, false},
+    {"random", f_random, NULL, "", 0, false, false},
+    {"reject", NULL, f_reject, NULL, 0, false, true},
+    {"rejectattr", NULL, f_rejectattr, NULL, 0, false, true},
+    {"reverse", f_reverse, NULL, "", 0, false, false},
+    {"round", f_round, NULL, "precision,method", 0, false, false},
+    {"select", NULL, f_select, NULL, 0, false, true},
+    {"selectattr", NULL, f_selectattr, NULL, 0, false, true},
+    {"slice", f_slice, NULL, "slices,fill_with", 1, false, true},
+    {"sort", f_sort, NULL, "reverse,case_sensitive,attribute", 0, false, false},
+    {"sum", f_sum, NULL, "attribute,start", 0, false, false},
+    {"unique", f_unique, NULL, "case_sensitive,attribute", 0, false, true},
 };
 
 const struct jinja_fn *jinja_find_fn(const struct jinja_fn *t, size_t n, struct str name)

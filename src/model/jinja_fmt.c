@@ -248,7 +248,7 @@ int jinja_percent(struct rt *r, struct val fmt, struct val arg, struct val *out)
     }
     bool left = arg.t == V_TUPLE ? p.pos < arg.u.l->n : p.pos == 0 && !p.keyed;
     /* a mapping (or list) that no % uses is no error */
-    if (rc == OK && left && arg.t != V_DICT && arg.t != V_LIST && arg.t != V_RANGE)
+    if (rc == OK && left && arg.t != V_DICT && arg.t != V_LIST && arg.t != V_RANGE && arg.t != V_UNDEF)
         rc = jinja_fail(r, "not all arguments converted during string formatting");
     if (rc < 0) {
         buf_free(&b);

@@ -87,6 +87,7 @@ struct range {
 struct gen {
     struct list *l;
     uint32_t pos;
+    const char *fail; /* the error to raise when read, or NULL */
 };
 struct ns {
     struct dict *d;
@@ -121,6 +122,7 @@ struct jinja_fn {
     const char *params; /* "old,new,count" */
     uint8_t need;       /* the first so many must be given */
     bool pos_only;      /* keywords refused, as by most methods of str */
+    bool lazy;          /* a generator in Jinja2: what is wrong with its input is an error only when it is read */
 };
 enum { JINJA_MAX_PARAM = 6 };
 
@@ -312,7 +314,7 @@ struct jinja {
 };
 
 /* ---- compiling */
-struct tok {
+struct jinja_tok {
     uint8_t k;
     uint32_t line;
     struct str s; /* T_DATA, T_NAME, T_STR (unescaped) */
@@ -329,7 +331,7 @@ struct lex {
     struct arena *a;
     struct err *e;
 };
-int jinja_lex_next(struct lex *l, struct tok *t);
+int jinja_lex_next(struct lex *l, struct jinja_tok *t);
 /* "line N: ..." as E_FORMAT. */
 int jinja_bad(struct err *e, uint32_t line, const char *fmt, ...) ATTR_PRINTF(3, 4);
 int jinja_parse(struct jinja *j, struct err *e);

@@ -86,7 +86,7 @@ static size_t raw_tag(const struct lex *l, size_t pos, const char *word, bool tr
 }
 
 /* Inside {% raw %}: text up to {% endraw %}. */
-static int raw_text(struct lex *l, struct tok *t)
+static int raw_text(struct lex *l, struct jinja_tok *t)
 {
     for (size_t q = l->pos; q + 1 < l->n; q++) {
         const char *f = memchr(l->p + q, '{', l->n - q);
@@ -101,7 +101,7 @@ static int raw_text(struct lex *l, struct tok *t)
             stop = l->pos + rstrip(l->p + l->pos, q - l->pos);
         else if (sign != '+')
             stop = lstrip(l, l->pos, q);
-        *t = (struct tok){.k = T_DATA, .line = l->line, .s = {l->p + l->pos, stop - l->pos}};
+        *t = (struct jinja_tok){.k = T_DATA, .line = l->line, .s = {l->p + l->pos, stop - l->pos}};
         advance(l, end);
         l->state = IN_DATA;
         return OK;
@@ -110,7 +110,7 @@ static int raw_text(struct lex *l, struct tok *t)
 }
 
 /* Text up to the next tag; the tag's opening is consumed too and decides the next state. A comment is skipped. */
-static int data(struct lex *l, struct tok *t)
+static int data(struct lex *l, struct jinja_tok *t)
 {
     size_t q = l->pos;
     for (;; q++) {
@@ -122,7 +122,7 @@ static int data(struct lex *l, struct tok *t)
         }
         if (l->p[q + 1] == '%' || l->p[q + 1] == '{' || l->p[q + 1] == '#') break;
     }
-    *t = (struct tok){.k = T_DATA, .line = l->line, .s = {l->p + l->pos, q - l->pos}};
+    *t = (struct jinja_tok){.k = T_DATA, .line = l->line, .s = {l->p + l->pos, q - l->pos}};
     if (q == l->n) {
         advance(l, q);
         return OK;
@@ -230,7 +230,7 @@ static size_t digits(const struct lex *l, size_t pos)
     return pos;
 }
 
-static int number(struct lex *l, struct tok *t)
+static int number(struct lex *l, struct jinja_tok *t)
 {
     size_t p = l->pos, end;
     if (p == 0 || l->p[p - 1] != '.') {
@@ -310,7 +310,7 @@ static uint32_t ident_at(const struct lex *l, size_t pos, bool first)
     }
 }
 
-static int string(struct lex *l, struct tok *t)
+static int string(struct lex *l, struct jinja_tok *t)
 {
     char quote = l->p[l->pos];
     size_t q = l->pos + 1;
@@ -323,7 +323,7 @@ static int string(struct lex *l, struct tok *t)
     return OK;
 }
 
-static int operator(struct lex *l, struct tok *t)
+static int operator(struct lex *l, struct jinja_tok *t)
 {
     static const struct {
         char s[3];
@@ -350,17 +350,17 @@ static int operator(struct lex *l, struct tok *t)
     return jinja_bad(l->e, l->line, "unexpected char '%.*s'", (int)k, l->p + l->pos);
 }
 
-int jinja_lex_next(struct lex *l, struct tok *t)
+int jinja_lex_next(struct lex *l, struct jinja_tok *t)
 {
     if (l->state == IN_RAW) return raw_text(l, t);
     if (l->state == IN_DATA) {
         if (l->pos < l->n) return data(l, t);
-        *t = (struct tok){.k = T_EOF, .line = l->line};
+        *t = (struct jinja_tok){.k = T_EOF, .line = l->line};
         return OK;
     }
     bool block = l->state == IN_BLOCK;
     if (l->n_bal == UINT32_MAX) {
-        *t = (struct tok){.k = block ? T_BLOCK_BEGIN : T_VAR_BEGIN, .line = l->line};
+        *t = (struct jinja_tok){.k = block ? T_BLOCK_BEGIN : T_VAR_BEGIN, .line = l->line};
         l->n_bal = 0;
         l->pos += 2;
         if (l->pos < l->n && (l->p[l->pos] == '-' || l->p[l->pos] == '+')) l->pos++;
@@ -376,7 +376,7 @@ int jinja_lex_next(struct lex *l, struct tok *t)
             else if (lit(l, l->pos, "}}"))
                 end = l->pos + 2;
             if (end) {
-                *t = (struct tok){.k = block ? T_BLOCK_END : T_VAR_END, .line = l->line};
+                *t = (struct jinja_tok){.k = block ? T_BLOCK_END : T_VAR_END, .line = l->line};
                 advance(l, end);
                 l->state = IN_DATA;
                 return OK;
@@ -386,7 +386,7 @@ int jinja_lex_next(struct lex *l, struct tok *t)
         if (q == l->pos) break;
         advance(l, q);
     }
-    *t = (struct tok){.k = T_EOF, .line = l->line};
+    *t = (struct jinja_tok){.k = T_EOF, .line = l->line};
     if (l->pos >= l->n) return OK;
     char c = l->p[l->pos];
     if (is_digit(c)) return number(l, t);

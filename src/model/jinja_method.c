@@ -694,36 +694,36 @@ M(g_strftime)
 }
 
 /* ---- tables, sorted by name */
-#define S(n, f, p, need) {n, f, NULL, p, need, true}
-#define K(n, f, p, need) {n, f, NULL, p, need, false}
+#define S(n, f, p, need) {n, f, NULL, p, need, true, false}
+#define K(n, f, p, need) {n, f, NULL, p, need, false, false}
 static const struct jinja_fn str_methods[] = {
     S("capitalize", m_capitalize, "", 0), S("casefold", m_casefold, "", 0), S("center", m_center, "width,fill", 1),
-    S("count", m_scount, "sub,start,end", 1), {"encode", NULL, raw_unsupported, NULL, 0, false},
+    S("count", m_scount, "sub,start,end", 1), {"encode", NULL, raw_unsupported, NULL, 0, false, false},
     S("endswith", m_endswith, "suffix,start,end", 1), K("expandtabs", m_expandtabs, "tabsize", 0), S("find", m_find, "sub,start,end", 1),
-    {"format", NULL, raw_format, NULL, 0, false}, {"format_map", NULL, raw_format_map, NULL, 0, false}, S("index", m_sindex, "sub,start,end", 1),
+    {"format", NULL, raw_format, NULL, 0, false, false}, {"format_map", NULL, raw_format_map, NULL, 0, false, false}, S("index", m_sindex, "sub,start,end", 1),
     S("isalnum", m_isalnum, "", 0), S("isalpha", m_isalpha, "", 0), S("isascii", m_isascii, "", 0), S("isdecimal", m_isdecimal, "", 0),
     S("isdigit", m_isdigit, "", 0), S("isidentifier", m_isidentifier, "", 0), S("islower", m_islower, "", 0), S("isnumeric", m_isnumeric, "", 0),
     S("isprintable", m_isprintable, "", 0), S("isspace", m_isspace, "", 0), S("istitle", m_istitle, "", 0), S("isupper", m_isupper, "", 0),
     S("join", m_join, "iterable", 1), S("ljust", m_ljust, "width,fill", 1), S("lower", m_lower, "", 0), S("lstrip", m_lstrip, "chars", 0),
-    {"maketrans", NULL, raw_unsupported, NULL, 0, false}, S("partition", m_partition, "sep", 1), S("removeprefix", m_removeprefix, "prefix", 1),
+    {"maketrans", NULL, raw_unsupported, NULL, 0, false, false}, S("partition", m_partition, "sep", 1), S("removeprefix", m_removeprefix, "prefix", 1),
     S("removesuffix", m_removesuffix, "suffix", 1), S("replace", m_replace, "old,new,count", 2), S("rfind", m_rfind, "sub,start,end", 1),
     S("rindex", m_rindex, "sub,start,end", 1), S("rjust", m_rjust, "width,fill", 1), S("rpartition", m_rpartition, "sep", 1),
     K("rsplit", m_rsplit, "sep,maxsplit", 0), S("rstrip", m_rstrip, "chars", 0), K("split", m_split, "sep,maxsplit", 0),
     K("splitlines", m_splitlines, "keepends", 0), S("startswith", m_startswith, "prefix,start,end", 1), S("strip", m_strip, "chars", 0),
-    S("swapcase", m_swapcase, "", 0), S("title", m_title, "", 0), {"translate", NULL, raw_unsupported, NULL, 0, false},
+    S("swapcase", m_swapcase, "", 0), S("title", m_title, "", 0), {"translate", NULL, raw_unsupported, NULL, 0, false, false},
     S("upper", m_upper, "", 0), S("zfill", m_zfill, "width", 1),
 };
 static const struct jinja_fn list_methods[] = {S("copy", m_lcopy, "", 0), S("count", m_lcount, "value", 1), S("index", m_lindex, "value,start,stop", 1)};
 static const struct jinja_fn dict_methods[] = {
-    S("copy", m_dcopy, "", 0), {"fromkeys", NULL, raw_unsupported, NULL, 0, false}, S("get", m_get, "key,default", 1), S("items", m_items, "", 0),
+    S("copy", m_dcopy, "", 0), {"fromkeys", NULL, raw_unsupported, NULL, 0, false, false}, S("get", m_get, "key,default", 1), S("items", m_items, "", 0),
     S("keys", m_keys, "", 0), S("values", m_values, "", 0)};
 static const struct jinja_fn cycler_methods[] = {S("next", m_cycle_next, "", 0), S("reset", m_cycle_reset, "", 0)};
 static const struct jinja_fn globals[] = {
-    {"cycler", NULL, raw_cycler, NULL, 0, false},
-    {"dict", NULL, raw_dict, NULL, 0, false},
+    {"cycler", NULL, raw_cycler, NULL, 0, false, false},
+    {"dict", NULL, raw_dict, NULL, 0, false, false},
     K("joiner", g_joiner, "sep", 0),
-    {"lipsum", NULL, raw_unsupported, NULL, 0, false},
-    {"namespace", NULL, raw_namespace, NULL, 0, false},
+    {"lipsum", NULL, raw_unsupported, NULL, 0, false, false},
+    {"namespace", NULL, raw_namespace, NULL, 0, false, false},
     K("raise_exception", g_raise, "message", 1),
     S("range", g_range, "start,stop,step", 1),
     K("strftime_now", g_strftime, "format", 1),

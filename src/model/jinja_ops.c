@@ -184,8 +184,8 @@ static int slice_index(struct rt *r, struct val v, bool *given, int64_t *i)
     return OK;
 }
 
-/* PySlice_AdjustIndices: first index, step, number of items. */
-static int slice_bounds(struct rt *r, struct val lo, struct val hi, struct val step, int64_t n, int64_t *start, int64_t *by, uint32_t *count)
+/* PySlice_AdjustIndices: first index, the index not reached, step, number of items. */
+static int slice_bounds(struct rt *r, struct val lo, struct val hi, struct val step, int64_t n, int64_t *start, int64_t *stop, int64_t *by, uint32_t *count)
 {
     bool has_lo, has_hi, has_step;
     int64_t a = 0, b = 0;
@@ -209,6 +209,7 @@ static int slice_bounds(struct rt *r, struct val lo, struct val hi, struct val s
     else if (b >= n)
         b = back ? n - 1 : n;
     *start = a;
+    *stop = b;
     *count = 0;
     if (back ? b < a : a < b) *count = (uint32_t)(back ? (a - b - 1) / -*by + 1 : (b - a - 1) / *by + 1);
     return OK;
@@ -249,7 +250,7 @@ static int slice_str(struct rt *r, struct val v, int64_t start, int64_t by, uint
 
 int jinja_slice(struct rt *r, struct val v, struct val lo, struct val hi, struct val step, struct val *out)
 {
-    int64_t n, start = 0, by = 1;
+    int64_t n, start = 0, stop = 0, by = 1;
     uint32_t count = 0;
     uint64_t len;
     if (v.t == V_UNDEF) return jinja_undef_error(r, v);
@@ -257,7 +258,7 @@ int jinja_slice(struct rt *r, struct val v, struct val lo, struct val hi, struct
         return v.t == V_DICT ? jinja_fail(r, "unhashable type: 'slice'") : jinja_fail(r, "'%s' object is not subscriptable", jinja_type_name(v));
     TRY(jinja_len(r, v, &len));
     n = (int64_t)len;
-    TRY(slice_bounds(r, lo, hi, step, n, &start, &by, &count));
+    TRY(slice_bounds(r, lo, hi, step, n, &start, &stop, &by, &count));
     if (v.t == V_STR) return slice_str(r, v, start, by, count, len == v.n, out);
     if (v.t == V_RANGE) {
         struct range *g = arena_alloc(&r->a, 1, sizeof *g);
@@ -266,7 +267,7 @@ int jinja_slice(struct rt *r, struct val v, struct val lo, struct val hi, struct
         g->start = o->start + start * o->step;
         if (__builtin_mul_overflow(o->step, by, &g->step)) return big(r);
         g->n = count;
-        if (__builtin_mul_overflow((int64_t)count, g->step, &g->stop) || __builtin_add_overflow(g->stop, g->start, &g->stop)) return big(r);
+        g->stop = o->start + stop * o->step;
         *out = (struct val){.t = V_RANGE, .u.r = g};
         return OK;
     }
@@ -385,7 +386,7 @@ int jinja_getattr(struct rt *r, struct val obj, struct str name, struct val *out
             return OK;
         }
     }
-    if (obj.t == V_UNDEF) return jinja_undef_error(r, obj);
+    if (obj.t == V_UNDEF && !unsafe_attr(obj, name)) return jinja_undef_error(r, obj);
     int rc = attribute(r, obj, name, out);
     if (rc < 0) return rc;
     if (rc) return OK;

@@ -614,7 +614,10 @@ int jinja_iter(struct rt *r, struct val v, struct iter *it)
     case V_DICT:
     case V_VIEW: it->n = v.u.o->n; return OK;
     case V_RANGE: it->n = v.u.r->n; return OK;
-    case V_GEN: it->n = v.u.g->l->n; return OK;
+    case V_GEN:
+        if (v.u.g->fail) return err_set(r->e, E_FORMAT, "%s", v.u.g->fail);
+        it->n = v.u.g->l->n;
+        return OK;
     case V_LOOP: return jinja_fail(r, "iterating over 'loop' itself is not supported");
     default: return jinja_fail(r, "'%s' object is not iterable", jinja_type_name(v));
     }

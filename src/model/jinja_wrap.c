@@ -90,9 +90,8 @@ static int fill(struct rt *r, const struct text *t, int64_t width, bool break_lo
         if (i < t->n && next - i > w) {
             uint32_t left = w - (i - from);
             if (break_long) {
-                if (left) last = i;
-                uint32_t end = left ? cut_long(t, i, left, hyphens) : i;
-                i = end;
+                last = i; /* also when nothing fits: textwrap then drops that empty piece, not the white space in front of it */
+                if (left) i = cut_long(t, i, left, hyphens);
             } else if (i == from) {
                 last = i;
                 i = next;
