@@ -274,11 +274,7 @@ const char *tok_model(const struct tok *t) { return t->spm ? "spm" : "bpe"; }
 const char *tok_pre(const struct tok *t) { return t->spm ? "" : t->pre_row->name; }
 struct str tok_text(const struct tok *t, int32_t id) { return known(t, id) ? tok_slice(t->text, t->text_off, id) : (struct str){"", 0}; }
 enum tok_attr tok_attr(const struct tok *t, int32_t id) { return known(t, id) ? (enum tok_attr)(t->attr[id] & ATTR_MASK) : TOK_UNUSED; }
-int32_t tok_find(const struct tok *t, struct str s)
-{
-    if (s.n == 0 || s.n > TOK_MAX_TOKEN) return -1;
-    return tok_map_get(t, &t->by_text, t->text, t->text_off, s.p, s.n, tok_key(t, s.p, s.n, s.n));
-}
+int32_t tok_find(const struct tok *t, struct str s) { return tok_find_in(t, s.p, s.n, s.n); }
 int32_t tok_bos(const struct tok *t) { return t->bos; }
 int32_t tok_eos(const struct tok *t) { return t->eos; }
 bool tok_adds_bos(const struct tok *t) { return t->add_bos; }

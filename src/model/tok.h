@@ -28,8 +28,8 @@ enum {
 int tok_open_gguf(struct tok **out, const struct gguf *g, struct err *e);
 void tok_close(struct tok *t);
 
-/* Appends the ids of n bytes of text (any bytes; invalid UTF-8 by the rule of tests/data/tokenizer/cases.json) to out. Time is linear in n, memory
- * too (about 40 n where a megabyte has no place to cut). E_NOMEM, or E_RANGE for half a gigabyte and more; then out is as before. */
+/* Appends the ids of n bytes of text (any bytes; invalid UTF-8 by the rule of tests/data/tokenizer/cases.json) to out. Time is linear in n.
+ * E_NOMEM, or E_RANGE for half a gigabyte and more; then out is as before. */
 int tok_encode(const struct tok *t, struct ids *out, const char *p, size_t n, unsigned flags, struct err *e);
 
 /* Bytes of one token as it stands inside a text (SentencePiece space restored, byte tokens as their byte); special tokens give their text when

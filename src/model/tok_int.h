@@ -117,7 +117,7 @@ struct tok_map {
 };
 struct tok_merge {
     uint64_t pair; /* left id << 32 | right id */
-    uint64_t to;   /* rank << 32 | merged id; UINT64_MAX: free slot */
+    uint64_t to;   /* (rank << 32 | merged id) + 1; 0: free slot */
 };
 struct tok_edge {
     uint64_t key; /* node << 8 | byte; UINT64_MAX: free slot */
@@ -202,7 +202,7 @@ static inline uint64_t tok_merge_get(const struct tok *t, int32_t l, int32_t r)
     uint64_t pair = (uint64_t)(uint32_t)l << 32 | (uint32_t)r;
     for (uint32_t i = (uint32_t)tok_mum(pair ^ t->seed[0], 0xD6E8FEB86659FD93ull);; i++) {
         const struct tok_merge *s = &t->merge[i & t->merge_mask];
-        if (s->to == UINT64_MAX || s->pair == pair) return s->to;
+        if (s->pair == pair || s->to == 0) return s->to - 1; /* a free slot gives UINT64_MAX */
     }
 }
 static inline uint32_t tok_adjacent_bit(uint32_t a, uint32_t b) { return (uint32_t)(((uint64_t)a * 0x9E3779B97F4A7C15ull ^ (uint64_t)b * 0xC2B2AE3D27D4EB4Full) >> 43); }
@@ -224,7 +224,8 @@ struct tok_work {
     size_t first; /* out->n when the call started */
     struct tok_seen *seen; /* NULL: no cache */
     uint32_t seen_mask;
-    uint64_t steps; /* work done, for tests of linear time: pair look-ups and moved entries */
+    uint32_t window; /* bytes of a long piece merged at once (tests change it) */
+    uint64_t steps;  /* work done, for tests of linear time: pairs looked up, entries moved or taken */
     struct err *e;
     struct tok_big *big; /* arrays of the long-piece merge, kept over the call */
     struct pre_work pre;
@@ -234,4 +235,9 @@ void tok_work_free(struct tok_work *w);
 /* Appends the ids of base[off, off + n), n > 0: one piece of the pre-tokenizer, or any run for spm. */
 int tok_piece_encode(struct tok_work *w, size_t off, size_t n);
 /* As tok_encode; *steps (may be NULL) gets the work counter. */
+/* Token with text p[0, n), of which room >= n bytes may be read; -1: none. */
+static inline int32_t tok_find_in(const struct tok *t, const char *p, size_t n, size_t room)
+{
+    return n == 0 || n > TOK_MAX_TOKEN ? -1 : tok_map_get(t, &t->by_text, t->text, t->text_off, p, n, tok_key(t, p, n, room));
+}
 int tok_encode_steps(const struct tok *t, struct ids *out, const char *p, size_t n, unsigned flags, uint64_t *steps, struct err *e);

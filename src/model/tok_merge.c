@@ -1,14 +1,14 @@
 /* tok_merge.c: from a piece of text to ids. Byte-level BPE merges the pair of lowest rank first, leftmost among equals; SentencePiece-style
  * BPE the pair whose text is the token of best score. Both run on the same two engines:
  *   short pieces: arrays and a linear search for the minimum;
- *   long pieces:  a linked list of symbols and one queue per rank, so that a megabyte in one piece takes a megabyte of steps.
+ *   long pieces:  windows of fixed size with a heap each, so that a megabyte in one piece takes a megabyte of steps in little memory.
  * A piece met before in the same call is copied from its first result (no state is shared between calls: any thread). */
 #include "base/mem.h"
 #include "model/tok_int.h"
 
 #define NO_MERGE UINT64_MAX
 enum {
-    SHORT_MAX = 96, /* symbols; beyond, searching the minimum costs more than the queues */
+    SHORT_MAX = 96, /* symbols; beyond, searching the minimum costs more than a heap */
     NONE32 = UINT32_MAX,
 };
 
@@ -56,6 +56,10 @@ static inline void put_symbol(struct tok_work *w, int32_t id, uint32_t a, uint32
     struct ids *o = w->out;
     if (LIKELY(id >= 0)) {
         o->v[o->n++] = id;
+        return;
+    }
+    if (!w->t->spm) { /* a byte without token where not even U+FFFD has one */
+        if (w->t->unk >= 0) o->v[o->n++] = w->t->unk;
         return;
     }
     /* Bytes, each as its own token; without byte tokens the unknown token once; without that, nothing is left to say it with. */
@@ -108,31 +112,24 @@ static inline void merge_short(struct tok_work *w, bool spm, uint32_t from, uint
     for (uint32_t i = 0; i < n; i++) put_symbol(w, id[i], at[i], at[i + 1]);
 }
 
-/* ---- long pieces ---- */
+/* ---- long pieces ----
+ * A long piece is merged window by window. Why that is exact: call two neighbouring tokens compatible when merging their joint text alone
+ * gives just these two. A list of tokens is the result for its whole text if and only if all neighbours are compatible. For merging the
+ * whole takes, inside any pair of neighbours, the same steps in the same order as merging the pair alone (the next step depends on rank
+ * and order only) up to the first merge across some boundary; and that one would happen in the pair alone, too. So the tokens at the end
+ * of a window, which what follows could still change, are dropped, the next window starts where they started, and only the pair of
+ * tokens at the seam has to be looked at: when the next window begins with the very token that was dropped there, it is known
+ * to be compatible; else the pair is merged alone; should it fail, the piece is begun again with windows twice as long (at the latest when
+ * one window holds all, there are no seams). */
 
-struct node {
-    uint32_t pos, next;
-};
-struct queue {
-    uint32_t rank, head, tail; /* head NONE32: empty; rank NONE32: free slot */
-};
-/* Everything sized by the piece; kept for the call's next long piece. Per symbol: 20 (spm 24) bytes, 8 per queued pair (about one each). */
+enum { WINDOW = 2048, SLACK_DIV = 8 };
+
 struct tok_big {
-    size_t cap; /* symbols */
+    uint32_t cap;
     int32_t *id;
-    uint32_t *prev, *next, *at;
-    uint64_t *pair;
-    struct node *node;
-    size_t node_n, node_cap;
-    uint32_t free_node;
-    struct queue *q; /* open addressing by rank */
-    uint32_t q_mask, q_n;
-    uint32_t *heap; /* ranks of the non-empty queues, least first */
-    size_t heap_n, heap_cap;
-    uint32_t *sort; /* 2 * sort_cap positions */
-    size_t sort_cap;
-    uint64_t *late; /* heap of rank << 32 | position: pairs that came up with a rank not above that of the queue being worked off */
-    size_t late_n, late_cap;
+    uint32_t *prev, *next, *at; /* at[n]: end */
+    uint64_t *pair, *heap;      /* heap of rank << 32 | symbol */
+    size_t heap_n;
 };
 
 static void big_free(struct tok_big *b)
@@ -143,243 +140,136 @@ static void big_free(struct tok_big *b)
     mem_free(b->next);
     mem_free(b->at);
     mem_free(b->pair);
-    mem_free(b->node);
-    mem_free(b->q);
     mem_free(b->heap);
-    mem_free(b->sort);
-    mem_free(b->late);
     mem_free(b);
 }
 
-static bool grow(void *pp, size_t *cap, size_t want, size_t size)
+/* Arrays for n symbols in w->big. */
+static bool big_reserve(struct tok_work *w, uint32_t n)
 {
-    void *old;
-    memcpy(&old, pp, sizeof old);
-    if (want <= *cap) return true;
-    size_t c = MAX(want, *cap + *cap / 2 + 64);
-    void *p = mem_realloc(old, c, size);
-    if (!p) return false;
-    memcpy(pp, &p, sizeof p);
-    *cap = c;
-    return true;
+    if (w->big && w->big->cap >= n) return true;
+    big_free(w->big);
+    struct tok_big *b = w->big = mem_zalloc(1, sizeof *b);
+    if (!b) return false;
+    b->cap = n;
+    b->id = mem_alloc(n, sizeof *b->id);
+    b->prev = mem_alloc(n, sizeof *b->prev);
+    b->next = mem_alloc(n, sizeof *b->next);
+    b->at = mem_alloc((size_t)n + 1, sizeof *b->at);
+    b->pair = mem_alloc(n, sizeof *b->pair);
+    b->heap = mem_alloc(3 * (size_t)n, sizeof *b->heap); /* n - 1 pairs at first, two more for each of n - 1 merges */
+    return b->id && b->prev && b->next && b->at && b->pair && b->heap;
 }
 
-#define HEAP(name, type)                                                                                                          \
-    static void name##_up(type *v, size_t i)                                                                                      \
-    {                                                                                                                             \
-        type x = v[i];                                                                                                            \
-        for (; i > 0 && x < v[(i - 1) / 2]; i = (i - 1) / 2) v[i] = v[(i - 1) / 2];                                               \
-        v[i] = x;                                                                                                                 \
-    }                                                                                                                             \
-    static type name##_pop(type *v, size_t *n)                                                                                    \
-    {                                                                                                                             \
-        type top = v[0], x = v[--*n];                                                                                             \
-        size_t i = 0;                                                                                                             \
-        for (size_t k; (k = 2 * i + 1) < *n; i = k) {                                                                             \
-            if (k + 1 < *n && v[k + 1] < v[k]) k++;                                                                               \
-            if (x <= v[k]) break;                                                                                                 \
-            v[i] = v[k];                                                                                                          \
-        }                                                                                                                         \
-        v[i] = x;                                                                                                                 \
-        return top;                                                                                                               \
-    }
-HEAP(heap32, uint32_t)
-HEAP(heap64, uint64_t)
-
-/* The queue of rank, made when it is new; NULL without memory. */
-static struct queue *queue_of(struct tok_big *b, uint32_t rank)
+static inline void heap_push(struct tok_big *b, uint64_t x)
 {
-    if (!b->q || 2 * (size_t)b->q_n > b->q_mask) { /* double the table */
-        uint32_t n = b->q ? 2 * (b->q_mask + 1) : 1024;
-        struct queue *q = mem_alloc(n, sizeof *q);
-        if (!q) return NULL;
-        for (uint32_t i = 0; i < n; i++) q[i].rank = NONE32;
-        for (uint32_t i = 0; b->q && i <= b->q_mask; i++) {
-            if (b->q[i].rank == NONE32) continue;
-            uint32_t k = b->q[i].rank * 0x9E3779B1u & (n - 1);
-            while (q[k].rank != NONE32) k = (k + 1) & (n - 1);
-            q[k] = b->q[i];
-        }
-        mem_free(b->q);
-        b->q = q;
-        b->q_mask = n - 1;
+    size_t i = b->heap_n++;
+    for (; i > 0 && x < b->heap[(i - 1) / 2]; i = (i - 1) / 2) b->heap[i] = b->heap[(i - 1) / 2];
+    b->heap[i] = x;
+}
+static inline uint64_t heap_pop(struct tok_big *b)
+{
+    uint64_t *v = b->heap, top = v[0], x = v[--b->heap_n];
+    size_t i = 0;
+    for (size_t k; (k = 2 * i + 1) < b->heap_n; i = k) {
+        if (k + 1 < b->heap_n && v[k + 1] < v[k]) k++;
+        if (x <= v[k]) break;
+        v[i] = v[k];
     }
-    uint32_t k = rank * 0x9E3779B1u & b->q_mask;
-    while (b->q[k].rank != NONE32 && b->q[k].rank != rank) k = (k + 1) & b->q_mask;
-    if (b->q[k].rank == NONE32) {
-        b->q[k] = (struct queue){rank, NONE32, NONE32};
-        b->q_n++;
-    }
-    return &b->q[k];
+    v[i] = x;
+    return top;
 }
 
-/* Queues the pair at position pos; now: the rank being worked off (NONE32: none yet). */
-static bool push(struct tok_work *w, struct tok_big *b, uint32_t pos, uint32_t rank, uint32_t now)
+/* Looks the pair at symbol i up (end: past its right half) and queues it. */
+static inline void look(struct tok_work *w, bool spm, uint32_t i, uint32_t right, uint32_t end)
 {
-    w->steps++;
-    if (now != NONE32 && rank <= now) {
-        if (!grow(&b->late, &b->late_cap, b->late_n + 1, sizeof *b->late)) return false;
-        b->late[b->late_n++] = (uint64_t)rank << 32 | pos;
-        heap64_up(b->late, b->late_n - 1);
-        return true;
-    }
-    struct queue *q = queue_of(b, rank);
-    if (!q) return false;
-    uint32_t k = b->free_node;
-    if (k != NONE32) {
-        b->free_node = b->node[k].next;
-    } else {
-        if (!grow(&b->node, &b->node_cap, b->node_n + 1, sizeof *b->node)) return false;
-        k = (uint32_t)b->node_n++;
-    }
-    b->node[k] = (struct node){pos, NONE32};
-    if (q->head == NONE32) {
-        q->head = k;
-        if (!grow(&b->heap, &b->heap_cap, b->heap_n + 1, sizeof *b->heap)) return false;
-        b->heap[b->heap_n++] = rank;
-        heap32_up(b->heap, b->heap_n - 1);
-    } else {
-        b->node[q->tail].next = k;
-    }
-    q->tail = k;
-    return true;
-}
-
-/* Ascending order of v[0, n), n values below 2^32, with room for n more behind them. */
-static void sort_positions(struct tok_work *w, uint32_t *v, size_t n)
-{
-    w->steps += n;
-    if (n < 64) {
-        for (size_t i = 1; i < n; i++) {
-            uint32_t x = v[i];
-            size_t k = i;
-            for (; k > 0 && v[k - 1] > x; k--) v[k] = v[k - 1];
-            v[k] = x;
-        }
-        return;
-    }
-    uint32_t *a = v, *b = v + n;
-    for (uint32_t shift = 0; shift < 32; shift += 8) { /* an even number of passes ends in v */
-        size_t at[257] = {0};
-        for (size_t i = 0; i < n; i++) at[(a[i] >> shift & 255) + 1]++;
-        for (size_t i = 0; i < 256; i++) at[i + 1] += at[i];
-        for (size_t i = 0; i < n; i++) b[at[a[i] >> shift & 255]++] = a[i];
-        uint32_t *x = a;
-        a = b;
-        b = x;
-    }
-}
-
-/* Takes the whole queue of rank out: live positions in ascending order in b->sort. False: no memory. */
-static bool take(struct tok_work *w, struct tok_big *b, uint32_t rank, size_t *n)
-{
-    struct queue *q = queue_of(b, rank);
-    if (!q) return false;
-    bool sorted = true;
-    *n = 0;
-    for (uint32_t k = q->head, next; k != NONE32; k = next) {
-        next = b->node[k].next;
-        uint32_t pos = b->node[k].pos;
-        b->node[k].next = b->free_node;
-        b->free_node = k;
-        if (b->pair[pos] >> 32 != rank) continue; /* merged or changed since */
-        if (*n + 1 > b->sort_cap) {
-            size_t cap = 2 * b->sort_cap;
-            if (!grow(&b->sort, &cap, 2 * (*n + 1), sizeof *b->sort)) return false;
-            b->sort_cap = cap / 2;
-        }
-        sorted = sorted && (*n == 0 || pos > b->sort[*n - 1]);
-        b->sort[(*n)++] = pos;
-    }
-    q->head = q->tail = NONE32;
-    if (!sorted) sort_positions(w, b->sort, *n);
-    return true;
-}
-
-/* Merges the pair at pos with its right neighbour and queues the pairs that this makes. */
-static bool apply(struct tok_work *w, struct tok_big *b, bool spm, uint32_t pos, uint32_t now)
-{
-    uint32_t right = b->next[pos], after = b->next[right], before = b->prev[pos];
-    b->id[pos] = (int32_t)(uint32_t)b->pair[pos];
-    b->pair[right] = b->pair[pos] = NO_MERGE;
-    b->next[pos] = after;
-    uint32_t end = spm ? (after == NONE32 ? b->at[b->cap] : b->at[after]) : 0;
-    if (after != NONE32) {
-        b->prev[after] = pos;
-        uint32_t end2 = spm ? (b->next[after] == NONE32 ? b->at[b->cap] : b->at[b->next[after]]) : 0;
-        b->pair[pos] = pair_of(w, spm, b->id[pos], b->id[after], spm ? b->at[pos] : 0, end2);
-        if (b->pair[pos] != NO_MERGE && !push(w, b, pos, (uint32_t)(b->pair[pos] >> 32), now)) return false;
-    }
-    if (before != NONE32) {
-        b->pair[before] = pair_of(w, spm, b->id[before], b->id[pos], spm ? b->at[before] : 0, end);
-        if (b->pair[before] != NO_MERGE && !push(w, b, before, (uint32_t)(b->pair[before] >> 32), now)) return false;
-    }
-    return true;
-}
-
-static bool big_prepare(struct tok_work *w, bool spm, size_t n)
-{
-    if (w->big && w->big->cap < n) {
-        big_free(w->big);
-        w->big = NULL;
-    }
-    if (!w->big) {
-        struct tok_big *b = w->big = mem_zalloc(1, sizeof *b);
-        if (!b) return false;
-        b->cap = n;
-        b->id = mem_alloc(n, sizeof *b->id);
-        b->prev = mem_alloc(n, sizeof *b->prev);
-        b->next = mem_alloc(n, sizeof *b->next);
-        b->pair = mem_alloc(n, sizeof *b->pair);
-        b->at = spm ? mem_alloc(n + 1, sizeof *b->at) : NULL;
-        if (!b->id || !b->prev || !b->next || !b->pair || (spm && !b->at)) return false;
-    }
     struct tok_big *b = w->big;
-    b->node_n = b->heap_n = b->late_n = 0;
-    b->free_node = NONE32;
-    b->q_n = 0;
-    for (uint32_t i = 0; b->q && i <= b->q_mask; i++) b->q[i].rank = NONE32;
-    return true;
+    b->pair[i] = pair_of(w, spm, b->id[i], b->id[right], b->at[i], end);
+    if (b->pair[i] != NO_MERGE) heap_push(b, (b->pair[i] >> 32) << 32 | i);
 }
 
-static inline bool merge_big(struct tok_work *w, bool spm, uint32_t from, uint32_t end)
+/* Merges base[from, end) as if it stood alone; the result in w->big: n symbols, id[] and at[]. */
+static inline bool merge_window(struct tok_work *w, bool spm, uint32_t from, uint32_t end, uint32_t *n_out)
 {
-    if (!big_prepare(w, spm, end - from)) return false;
+    if (!big_reserve(w, end - from)) return false;
     struct tok_big *b = w->big;
     uint32_t n = 0;
     for (uint32_t i = from, len; i < end; i += len, n++) {
         b->id[n] = symbol_at(w, spm, i, end, &len);
+        b->at[n] = i;
         b->prev[n] = n - 1; /* NONE32 for the first */
-        b->next[n] = n + 1;
-        if (spm) b->at[n] = i;
+        b->next[n] = n + 1; /* n for the last */
+        b->pair[n] = NO_MERGE;
     }
-    b->next[n - 1] = NONE32;
-    if (spm) b->at[n] = b->at[b->cap] = end;
-    for (uint32_t i = 0; i < n; i++) {
-        b->pair[i] = NO_MERGE;
-        if (i + 1 < n) b->pair[i] = pair_of(w, spm, b->id[i], b->id[i + 1], spm ? b->at[i] : 0, spm ? b->at[i + 2 > n ? n : i + 2] : 0);
-        if (b->pair[i] != NO_MERGE && !push(w, b, i, (uint32_t)(b->pair[i] >> 32), NONE32)) return false;
-    }
+    b->at[n] = end;
+    b->heap_n = 0;
+    for (uint32_t i = 0; i + 1 < n; i++) look(w, spm, i, i + 1, b->at[i + 2]);
     while (b->heap_n) {
-        uint32_t rank = heap32_pop(b->heap, &b->heap_n);
-        size_t n_pos;
-        if (!take(w, b, rank, &n_pos)) return false;
-        for (size_t i = 0; i < n_pos || b->late_n;) {
-            if (b->late_n && (i == n_pos || b->late[0] < ((uint64_t)rank << 32 | b->sort[i]))) {
-                uint64_t x = heap64_pop(b->late, &b->late_n);
-                uint32_t pos = (uint32_t)x;
-                if (b->pair[pos] >> 32 == x >> 32 && !apply(w, b, spm, pos, rank)) return false;
-            } else {
-                uint32_t pos = b->sort[i++];
-                if (b->pair[pos] >> 32 == rank && !apply(w, b, spm, pos, rank)) return false;
+        uint64_t x = heap_pop(b);
+        uint32_t i = (uint32_t)x;
+        w->steps++;
+        if (b->pair[i] >> 32 != x >> 32) continue; /* merged or changed since it was queued */
+        uint32_t right = b->next[i], after = b->next[right], before = b->prev[i];
+        b->id[i] = (int32_t)(uint32_t)b->pair[i];
+        b->pair[i] = b->pair[right] = NO_MERGE;
+        b->next[i] = after;
+        if (after < n) {
+            b->prev[after] = i;
+            look(w, spm, i, after, b->at[b->next[after]]);
+        }
+        if (before != NONE32) look(w, spm, before, i, b->at[after]);
+    }
+    uint32_t k = 0;
+    for (uint32_t i = 0; i < n; i = b->next[i], k++) { /* k <= i: close the gaps in place; next[i] is not written */
+        b->id[k] = b->id[i];
+        b->at[k] = b->at[i];
+    }
+    b->at[k] = end;
+    *n_out = k;
+    return true;
+}
+
+/* Where a window begins, and what is known about its seam. */
+struct seam {
+    uint32_t from;     /* first byte of the window */
+    uint32_t last;     /* where the token before it begins; == from: there is none */
+    uint32_t expected; /* where the token that was dropped there ended */
+};
+
+static inline bool merge_long(struct tok_work *w, bool spm, uint32_t off, uint32_t n)
+{
+    uint32_t end = off + n, window = w->window, k;
+    struct seam now = {off, off, 0};
+    size_t out_n = w->out->n;
+    for (;;) {
+        uint32_t stop = end - now.from > window ? now.from + window : end;
+        while (spm && stop < end && ((unsigned char)w->base[stop] & 0xC0) == 0x80 && stop > now.from + window - 4) stop--; /* not inside a character */
+        if (!merge_window(w, spm, now.from, stop, &k)) return false;
+        struct tok_big *b = w->big;
+        if (now.last != now.from && b->at[1] != now.expected) {
+            uint32_t first_end = b->at[1];
+            if (!merge_window(w, spm, now.last, first_end, &k)) return false;
+            if (k != 2 || w->big->at[1] != now.from) {
+                now = (struct seam){off, off, 0};
+                w->out->n = out_n;
+                window *= 2;
+                continue;
+            }
+            if (!merge_window(w, spm, now.from, stop, &k)) return false;
+            b = w->big;
+        }
+        uint32_t keep = k;
+        if (stop < end) {
+            while (keep > 0 && b->at[keep] > stop - window / SLACK_DIV) keep--;
+            if (keep == 0) { /* one token fills the window */
+                window *= 2;
+                continue;
             }
         }
+        for (uint32_t i = 0; i < keep; i++) put_symbol(w, b->id[i], b->at[i], b->at[i + 1]);
+        if (stop == end) return true;
+        now = (struct seam){b->at[keep], b->at[keep - 1], b->at[keep + 1]};
     }
-    for (uint32_t i = 0; i != NONE32; i = b->next[i]) {
-        uint32_t after = b->next[i];
-        put_symbol(w, b->id[i], spm ? b->at[i] : 0, spm ? (after == NONE32 ? end : b->at[after]) : 0);
-    }
-    return true;
 }
 
 /* ---- pieces ---- */
@@ -413,7 +303,7 @@ int tok_piece_encode(struct tok_work *w, size_t off, size_t n)
         if (t->spm) merge_short(w, true, (uint32_t)off, (uint32_t)(off + n));
         else merge_short(w, false, (uint32_t)off, (uint32_t)(off + n));
     } else {
-        bool ok = t->spm ? merge_big(w, true, (uint32_t)off, (uint32_t)(off + n)) : merge_big(w, false, (uint32_t)off, (uint32_t)(off + n));
+        bool ok = t->spm ? merge_long(w, true, (uint32_t)off, (uint32_t)n) : merge_long(w, false, (uint32_t)off, (uint32_t)n);
         if (!ok) return err_set(w->e, E_NOMEM, "no memory to tokenise %zu bytes in one piece", n);
     }
     size_t got = o->n - before;
@@ -423,7 +313,7 @@ int tok_piece_encode(struct tok_work *w, size_t off, size_t n)
 
 int tok_work_init(struct tok_work *w, const struct tok *t, struct ids *out, size_t text_n, struct err *e)
 {
-    *w = (struct tok_work){.t = t, .out = out, .first = out->n, .e = e};
+    *w = (struct tok_work){.t = t, .out = out, .first = out->n, .window = WINDOW, .e = e};
     if (text_n < 256) return OK;
     /* About one entry per two pieces, at most what the second-level cache holds. */
     uint32_t n = 64;

@@ -46,7 +46,7 @@ static int map_init(struct opener *o, struct tok_map *m, size_t n)
 static int32_t map_put(const struct tok *t, struct tok_map *m, const char *blob, const uint32_t *off, int32_t id)
 {
     struct str s = tok_slice(blob, off, id);
-    uint64_t key = tok_key(t, s.p, s.n, s.n);
+    uint64_t key = tok_key(t, s.p, s.n, s.n + 8); /* both blobs have 8 bytes more */
     uint32_t i = tok_slot_of(t, key, s.n);
     for (; m->v[i & m->mask].len; i++) {
         const struct tok_slot *x = &m->v[i & m->mask];
@@ -223,10 +223,10 @@ static int make_plain(struct opener *o)
 
 /* ---- merges, scores ---- */
 
-/* Plain token with text p[0, n), or -1. */
-static int32_t find_plain(const struct tok *t, const char *p, size_t n)
+/* Plain token with text p[0, n), of which room bytes may be read; or -1. */
+static int32_t find_plain(const struct tok *t, const char *p, size_t n, size_t room)
 {
-    int32_t id = tok_find(t, (struct str){p, n});
+    int32_t id = tok_find_in(t, p, n, room);
     return id >= 0 && (t->attr[id] & ATTR_PLAIN) ? id : -1;
 }
 
@@ -242,13 +242,12 @@ static int read_merges(struct opener *o)
     while (cap < 2 * kv->n) cap *= 2;
     t->merge = arena_alloc(&t->arena, cap, sizeof *t->merge);
     t->byte_pair = arena_alloc(&t->arena, 65536, sizeof *t->byte_pair);
-    char *join = mem_alloc(TOK_MAX_TOKEN, 1);
+    char *join = mem_alloc(TOK_MAX_TOKEN + 8, 1);
     int rc = OK;
     if (!t->merge || !t->byte_pair || !join) TRYG(nomem(o));
     t->merge_mask = (uint32_t)(cap - 1);
     t->n_rank = (uint32_t)kv->n;
     memset(t->byte_pair, 0xFF, 65536 * sizeof *t->byte_pair);
-    memset(t->merge, 0xFF, cap * sizeof *t->merge);
     const uint8_t *cur = kv->p;
     for (uint32_t r = 0; r < kv->n; r++) {
         struct str s = gguf_next_str(&cur);
@@ -256,16 +255,18 @@ static int read_merges(struct opener *o)
         if (!sp || sp == s.p + s.n - 1) TRYG(FAIL(o, E_FORMAT, "key " KEY("merges") ": entry %u, \"%.*s\", is not two texts with a space between", r, CUT(s)));
         size_t nl = (size_t)(sp - s.p), nr = s.n - nl - 1;
         if (nl + nr > TOK_MAX_TOKEN) continue;
-        int32_t l = find_plain(t, s.p, nl), q = find_plain(t, sp + 1, nr);
+        size_t more = r + 1 < kv->n ? 8 : 0; /* the next entry's length lies behind this one */
+        int32_t l = find_plain(t, s.p, nl, s.n + more), q = find_plain(t, sp + 1, nr, nr + more);
         if (l < 0 || q < 0) continue;
         memcpy(join, s.p, nl);
         memcpy(join + nl, sp + 1, nr);
-        int32_t id = find_plain(t, join, nl + nr);
-        if (id < 0 || tok_merge_get(t, l, q) != UINT64_MAX) continue;
+        int32_t id = find_plain(t, join, nl + nr, nl + nr + 8);
+        if (id < 0) continue;
         uint64_t pair = (uint64_t)(uint32_t)l << 32 | (uint32_t)q, to = (uint64_t)r << 32 | (uint32_t)id;
         uint32_t i = (uint32_t)tok_mum(pair ^ t->seed[0], 0xD6E8FEB86659FD93ull);
-        while (t->merge[i & t->merge_mask].to != UINT64_MAX) i++;
-        t->merge[i & t->merge_mask] = (struct tok_merge){pair, to};
+        while (t->merge[i & t->merge_mask].to && t->merge[i & t->merge_mask].pair != pair) i++;
+        if (t->merge[i & t->merge_mask].to) continue;
+        t->merge[i & t->merge_mask] = (struct tok_merge){pair, to + 1};
         struct str a = tok_slice(t->raw, t->raw_off, l), b = tok_slice(t->raw, t->raw_off, q);
         if (a.n == 1 && b.n == 1) t->byte_pair[(unsigned char)a.p[0] << 8 | (unsigned char)b.p[0]] = to;
     }
