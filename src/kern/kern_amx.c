@@ -590,4 +590,5 @@ void kern_fill_amx(struct kern *k)
     SLOT(DT_Q4_K, q4_k);
     SLOT(DT_Q5_K, q5_k);
     SLOT(DT_Q6_K, q6_k);
+    amx_fill_attn(k);
 }

@@ -33,3 +33,6 @@ enum { AMX_LAYOUT = 3 }; /* mat.layout of packed weights */
 size_t amx_pack_bytes(enum dtype t, uint32_t rows, uint32_t cols);
 void amx_pack(enum dtype t, void *dst, const void *file, size_t row_bytes, uint32_t rows, uint32_t cols, uint32_t r0, uint32_t r1);
 void amx_unpack(enum dtype t, void *file_row, const void *packed, uint32_t cols, uint32_t r);
+
+struct kern;
+void amx_fill_attn(struct kern *k); /* kern_amx_attn.c; k has the level below */
