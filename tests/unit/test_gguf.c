@@ -325,14 +325,28 @@ static void refusals(void **state)
     gm_put_u32(b, GGUF_U8);
     gm_put_u64(b, 0);
     refused(&m, E_FORMAT, "key a.b: array of arrays");
+    b = gm_arr(&m, "a.b", GGUF_U64, (UINT64_MAX / 8) + 2); /* 8 bytes when the product wraps */
+    gm_put_u64(b, 0);
+    refused(&m, E_FORMAT, "key a.b: array of 2305843009213693953 x u64");
     b = gm_arr(&m, "a.b", GGUF_STR, 2);
     gm_put_str(b, "one", 3);
     gm_put_u64(b, 1 << 30);
     refused(&m, E_FORMAT, "key a.b: string 1 of 2 goes past the end");
     gm_free(&m);
 
+    gm_tiny(&m, "llama", 1);
+    gm_u32(&m, "a.b", 1);
+    gm_u32(&m, "a.c", 1);
+    m.kv[m.n_kv - 1].key[2] = 'b';
+    refused(&m, E_FORMAT, "key a.b: given twice");
+    gm_free(&m);
+
     /* tensors */
     gm_tiny(&m, "llama", 1);
+    gm_tensor(&m, "z", 8, 48, 2, 3 * 34);
+    refused(&m, E_FORMAT, "tensor z: rows of 48 values, q8_0 needs a multiple of 32");
+    gm_tensor(&m, "z", 14, 128, 2, 210);
+    refused(&m, E_FORMAT, "tensor z: rows of 128 values, q6_k needs a multiple of 256");
     t = gm_tensor(&m, "z", 0, 32, 1, 128);
     t->n_dim = 0;
     refused(&m, E_FORMAT, "tensor z: 0 dimensions");
