@@ -484,15 +484,23 @@ static NOINLINE int eval_cmp(struct rt *r, const struct node *n, struct val *out
 static NOINLINE int eval_concat(struct rt *r, const struct node *n, struct val *out)
 {
     struct val a, b;
-    TRY(eval(r, n->u.l.v[0], &a));
-    TRY(jinja_str(r, a, &a));
-    for (uint32_t i = 1; i < n->u.l.n; i++) {
-        TRY(eval(r, n->u.l.v[i], &b));
+    if (n->u.l.n == 2) {
+        TRY(eval(r, n->u.l.v[0], &a));
+        TRY(jinja_str(r, a, &a));
+        TRY(eval(r, n->u.l.v[1], &b));
         TRY(jinja_str(r, b, &b));
-        TRY(jinja_str_cat(r, a, b, &a));
+        return jinja_str_cat(r, a, b, out);
     }
-    *out = a;
-    return OK;
+    struct buf t;
+    int rc = OK;
+    jinja_buf_init(r, &t);
+    for (uint32_t i = 0; rc == OK && i < n->u.l.n; i++) {
+        rc = eval(r, n->u.l.v[i], &a);
+        if (rc == OK) rc = jinja_put_str(r, &t, a);
+    }
+    if (rc == OK) return jinja_str_take(r, &t, out);
+    buf_free(&t);
+    return rc;
 }
 
 static NOINLINE int eval_item(struct rt *r, const struct node *n, struct val *out)
