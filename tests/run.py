@@ -216,7 +216,7 @@ def main():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("--build", default="build")
     a.add_argument("--kind", default="unit,fuzz,e2e")
-    a.add_argument("--timeout", type=int, default=120, help="seconds for one unit test program")
+    a.add_argument("--timeout", type=int, default=300, help="seconds for one unit test program")
     a.add_argument("--e2e-timeout", type=int, default=300, help="seconds for one e2e file")
     a.add_argument("--fuzz-runs", type=int, default=20000)
     a.add_argument("--fuzz-seconds", type=int, default=10)

@@ -630,7 +630,8 @@ static int cpu_sync(struct dev *d, struct err *e)
 static uint64_t cpu_joins(struct dev *d) { return pool_joins(cpu_of(d)->pool); }
 
 const struct dev_ops dev_cpu = {
-    .name = "cpu", .open = cpu_open, .close = cpu_close, .alloc = cpu_alloc, .free = cpu_free, .get = cpu_get, .mat_load = cpu_mat_load, .model = cpu_model, .step_begin = cpu_step, .embed = cpu_embed, .rmsnorm = cpu_rmsnorm, .matmul = cpu_matmul,
+    .name = "cpu", .open = cpu_open, .close = cpu_close, .alloc = cpu_alloc, .free = cpu_free, .get = cpu_get,
+    .mat_load = cpu_mat_load, .model = cpu_model, .step_begin = cpu_step, .embed = cpu_embed, .rmsnorm = cpu_rmsnorm, .matmul = cpu_matmul,
     .rope_kv = cpu_rope_kv, .attend = cpu_attend, .glu = cpu_glu, .add = cpu_add, .rows = cpu_rows, .topk = cpu_topk, .sync = cpu_sync,
     .joins = cpu_joins,
 };
