@@ -19,7 +19,7 @@
 int os_map(struct os_map *m, const char *path, struct err *e)
 {
     *m = (struct os_map){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); /* a FIFO must not hang the open */
     if (fd < 0) return err_set(e, E_IO, "%s: cannot open: %s", path, strerror(errno));
     struct stat st;
     int rc = OK;
