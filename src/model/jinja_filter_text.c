@@ -157,7 +157,9 @@ F(f_truncate)
     int64_t length = 255, leeway = 5;
     struct val end = v_str("...", 3);
     uint64_t n;
-    if (a[0].t != V_MISSING) TRY(jinja_need_int(r, a[0], &length));
+    bool real = a[0].t == V_FLOAT; /* good enough for a text that is not cut */
+    if (real) length = a[0].u.d >= 0x1p62 ? INT64_MAX / 2 : a[0].u.d > -0x1p62 ? (int64_t)floor(a[0].u.d) : -1;
+    else if (a[0].t != V_MISSING) TRY(jinja_need_int(r, a[0], &length));
     if (a[2].t != V_MISSING) end = a[2];
     if (a[3].t != V_MISSING && a[3].t != V_NONE) TRY(jinja_need_int(r, a[3], &leeway));
     TRY(jinja_need_str(r, end, "end"));
@@ -167,6 +169,7 @@ F(f_truncate)
     TRY(jinja_len(r, v, &n));
     *out = v;
     if ((int64_t)n - leeway <= length) return OK;
+    if (real) return jinja_fail(r, "slice indices must be integers or None");
     TRY(jinja_need_str(r, v, "the text to truncate"));
     TRY(jinja_slice(r, v, v_none(), v_int(length - e), v_none(), &v));
     if (!flag(a[1])) {

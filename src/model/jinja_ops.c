@@ -109,7 +109,9 @@ static int divide(struct rt *r, uint8_t op, struct val a, struct val b, struct v
         return OK;
     }
     if (op == T_DIV) {
-        *out = v_float(p / q);
+        /* of integers: the quotient of the exact values, rounded (a long double holds all 64 bits) */
+        bool ints = jinja_as_int(a, &x) && jinja_as_int(b, &y);
+        *out = v_float(ints ? (double)((long double)x / (long double)y) : p / q);
         return OK;
     }
     double m = fmod(p, q);

@@ -172,9 +172,18 @@ static int store(struct scope *s, struct syms *y, uint32_t id)
 
 static int param(struct scope *s, struct syms *y, uint32_t id)
 {
+    struct ent *x;
     TRY(define(s, y, id, LOAD_PARAM, NULL, NULL));
-    find(y, id)->stored = true;
+    TRY(own(s, y, id, &x));
+    x->stored = true;
     return OK;
+}
+
+/* A parameter that no name in the text stands for: loop, caller, kwargs, varargs. */
+static int hidden_param(struct scope *s, struct syms *y, uint32_t id, uint32_t *slot)
+{
+    TRY(param(s, y, id));
+    return slot_of(s, y, id, slot);
 }
 
 static int load(struct scope *s, struct syms *y, uint32_t id)
@@ -464,10 +473,9 @@ static int res_for(struct scope *s, const struct where *w, struct nfor *f)
     if (!body) return nomem(s);
     *body = inner(w->y, f->fn);
     uint32_t id_loop = 0; /* interned first by the parser */
-    if (f->extended) TRY(param(s, body, id_loop));
+    if (f->extended) TRY(hidden_param(s, body, id_loop, &f->loop_slot));
     TRY(an_target(s, body, f->target, true));
     TRY(an_body(s, body, &f->body));
-    if (f->extended) f->loop_slot = find(body, id_loop)->slot;
     TRY(res_expr(s, w, f->iter));
     struct where in = {.y = body, .in_loop = true};
     if (f->test) {
@@ -499,18 +507,9 @@ static int res_macro(struct scope *s, const struct where *w, struct nmacro *m)
     TRY(an_list(s, &y, m->def, m->n_def));
     TRY(an_body(s, &y, &m->body));
     enum { ID_CALLER = 1, ID_KWARGS, ID_VARARGS }; /* as the parser interned them */
-    if (m->caller && !m->explicit_caller) {
-        TRY(param(s, &y, ID_CALLER));
-        m->caller_slot = find(&y, ID_CALLER)->slot;
-    }
-    if (m->kwargs) {
-        TRY(param(s, &y, ID_KWARGS));
-        m->kwargs_slot = find(&y, ID_KWARGS)->slot;
-    }
-    if (m->varargs) {
-        TRY(param(s, &y, ID_VARARGS));
-        m->varargs_slot = find(&y, ID_VARARGS)->slot;
-    }
+    if (m->caller && !m->explicit_caller) TRY(hidden_param(s, &y, ID_CALLER, &m->caller_slot));
+    if (m->kwargs) TRY(hidden_param(s, &y, ID_KWARGS, &m->kwargs_slot));
+    if (m->varargs) TRY(hidden_param(s, &y, ID_VARARGS, &m->varargs_slot));
     struct where in = {.y = &y};
     TRY(res_list(s, &in, m->arg, m->n_arg));
     TRY(res_list(s, &in, m->def, m->n_def));

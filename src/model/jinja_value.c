@@ -487,8 +487,8 @@ static int reindex(struct rt *r, struct dict *d)
 
 int jinja_dict_set(struct rt *r, struct dict *d, struct val k, struct val v)
 {
-    uint64_t h;
-    uint32_t at;
+    uint64_t h = 0;
+    uint32_t at = 0;
     TRY(hash(r, k, &h));
     TRY(lookup(r, d, k, h, &at));
     if (at < d->n) {
@@ -518,8 +518,8 @@ int jinja_dict_set(struct rt *r, struct dict *d, struct val k, struct val v)
 
 int jinja_dict_get(struct rt *r, const struct dict *d, struct val k, struct val *v)
 {
-    uint64_t h;
-    uint32_t at;
+    uint64_t h = 0;
+    uint32_t at = 0;
     TRY(hash(r, k, &h));
     TRY(lookup(r, d, k, h, &at));
     if (at == d->n) return 0;
