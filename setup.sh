@@ -32,7 +32,8 @@ as_root() {
     elif command -v sudo >/dev/null; then
         sudo "$@"
     else
-        die "not root and no sudo: as root, run: $*"
+        say "not root and no sudo"
+        return 1
     fi
 }
 
@@ -44,19 +45,32 @@ missing() {
     done
 }
 
+# Runs apt-get with its chatter kept in a file that is shown only when it fails.
+apt_get() {
+    local log rc=0
+    log=$(mktemp)
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@" >"$log" 2>&1 || rc=$?
+    [ $rc -eq 0 ] || tail -n 20 "$log" >&2
+    rm -f "$log"
+    return $rc
+}
+
 UPDATED=
 install_pkgs() {
     local want
     command -v apt-get >/dev/null || { say "no apt-get here: make will name what is missing"; return 0; }
     want=$(missing "$@")
     [ -n "$want" ] || return 0
+    if [ "$(id -u)" -ne 0 ] && ! command -v sudo >/dev/null; then
+        die "not root and no sudo: as root, run: apt-get install $want"
+    fi
     say "installing: $want"
     if [ -z "$UPDATED" ]; then
-        twice as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq >&2 || return 1
+        twice apt_get update || return 1
         UPDATED=1
     fi
     # shellcheck disable=SC2086  # a list of words
-    twice as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $want >&2
+    twice apt_get install -y --no-install-recommends $want
 }
 
 cores() { nproc 2>/dev/null || echo 2; }
@@ -112,8 +126,8 @@ demo() {
     install_pkgs $BUILD_PKGS $model_pkgs || die "the packages could not be installed"
     build || die "the build failed"
     fetch_model || die "no model, no demo"
-    say "build/hearth run smollm2 -p \"Why is the sky blue?\" -n 120 --ledger"
-    exec build/hearth run smollm2 -p "Why is the sky blue?" -n 120 --seed 1 --ledger
+    say "build/hearth run smollm2 -p \"What is a hearth?\" -n 200 --temp 0 --ledger"
+    exec build/hearth run smollm2 -p "What is a hearth?" -n 200 --temp 0 --ledger
 }
 
 # ---- check: stages. Each leaves a file of counts; a stage that cannot be built is one failed test with a name.
