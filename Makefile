@@ -50,7 +50,7 @@ $(error $(PKG) is missing: apt-get install pkg-config)
 endif
 MISSING := $(strip $(foreach p,$(REQ_PKGS),$(if $(shell $(PKG) --exists $(p) && echo 1),,$(p))))
 ifneq ($(MISSING),)
-$(error $(MISSING) missing: apt-get install $(foreach p,$(MISSING),$(APT_$(p))))
+$(error $(MISSING) $(if $(word 2,$(MISSING)),are,is) missing: apt-get install $(foreach p,$(MISSING),$(APT_$(p))))
 endif
 ifneq ($(filter check test-bins,$(MAKECMDGOALS)),)
 ifeq ($(shell $(PKG) --exists cmocka && echo 1),)
