@@ -14,7 +14,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
-enum { LAYOUT_ROWS16 = 1, AHEAD = 4096 /* bytes of prefetch distance */ };
+enum { LAYOUT_ROWS16 = 1, AHEAD = 6144 /* bytes of prefetch distance */ };
 
 /* Where a file block keeps its words and its f16 numbers. */
 struct form {
@@ -261,16 +261,23 @@ INLINE void group_k(enum dtype dt, int MR, __m512 *f, const uint8_t *g, uint32_t
         ahead(hp);
         const uint8_t *h = g + 192, *q = h + (dt == DT_Q5_K ? 512 : 0);
 #pragma GCC unroll 1
-        for (int j = 0; j < 8; j++) {
-            __m512i w[8], right = _mm512_set1_epi32(j % 2 * 4), left = _mm512_set1_epi32((4 - j) & 31);
-            const uint8_t *p = q + j / 2 * 512;
+        for (int j = 0; j < 8; j += 2, q += 512) { /* two blocks share words: low nibbles, high nibbles */
+            __m512i w[8];
             UNROLL for (int i = 0; i < 8; i++) {
-                w[i] = _mm512_and_si512(_mm512_srlv_epi32(ldw(p + 64 * i), right), lo);
-                if (dt == DT_Q5_K) w[i] = or_and(w[i], _mm512_rolv_epi32(ldw(h + 64 * i), left), top);
+                w[i] = _mm512_and_si512(ldw(q + 64 * i), lo);
+                if (dt == DT_Q5_K) w[i] = or_and(w[i], _mm512_rolv_epi32(ldw(h + 64 * i), _mm512_set1_epi32((4 - j) & 31)), top);
+                ahead(q + 64 * i);
             }
-            UNROLL for (int i = 0; i < 4; i++) ahead(q + j * 256 + 64 * i);
-            if (dt == DT_Q5_K) ahead(h + 64 * j);
             block32(dt, MR, f, w, sc[j], mn[j], x, (size_t)b * 8 + (size_t)j);
+            UNROLL for (int i = 0; i < 8; i++) {
+                w[i] = _mm512_and_si512(_mm512_srli_epi32(ldw(q + 64 * i), 4), lo);
+                if (dt == DT_Q5_K) w[i] = or_and(w[i], _mm512_rolv_epi32(ldw(h + 64 * i), _mm512_set1_epi32((3 - j) & 31)), top);
+            }
+            if (dt == DT_Q5_K) {
+                ahead(h + 64 * j);
+                ahead(h + 64 * (j + 1));
+            }
+            block32(dt, MR, f, w, sc[j + 1], mn[j + 1], x, (size_t)b * 8 + (size_t)j + 1);
         }
     }
 }

@@ -178,22 +178,47 @@ static expand_fn *const expand_table[DT_N] = {
 
 /* ---- gemm */
 
-/* T activation rows ld apart times 4 weight rows GK apart over kc columns: added to (first: stored in) h values of each of T output rows. */
-INLINE void tile(int T, float *y, size_t ldy, const float *x, size_t ld, const float *w, uint32_t kc, uint32_t h, bool first)
+/* VL weights from column k on, as f32; the last n < VL of a row with zeros behind. */
+INLINE vf ld_w(enum dtype dt, const uint8_t *p, uint32_t k)
+{
+    if (dt == DT_F32) return v_load((const float *)(const void *)p + k);
+    return dt == DT_BF16 ? v_bf16(p + 2 * k) : v_f16(p + 2 * k);
+}
+INLINE vf ld_w_n(enum dtype dt, const uint8_t *p, uint32_t k, uint32_t n)
+{
+    uint8_t t[4 * VL] = {0};
+    uint32_t e = dt == DT_F32 ? 4 : 2;
+    memcpy(t, p + (size_t)k * e, (size_t)n * e);
+    return ld_w(dt, t, 0);
+}
+
+/* T activation rows ld apart times h <= 4 weight rows ws bytes apart over kc columns: added to (first: stored in) h values of each of T output
+ * rows. dt: F32 (rows of the panel, or of the file), F16 or BF16 (of the file). near: bytes to the rows that come next, to be fetched meanwhile. */
+INLINE void tile(int T, enum dtype dt, float *y, size_t ldy, const float *x, size_t ld, const uint8_t *w, size_t ws, size_t near, uint32_t kc, uint32_t h,
+                 bool first)
 {
     vf acc[V_TILE][4];
-    UNROLL for (int t = 0; t < T; t++)
-        UNROLL for (int j = 0; j < 4; j++) acc[t][j] = v_set1(0);
-    for (uint32_t k = 0; k < kc; k += VL) {
-        vf w0 = v_load(w + k), w1 = v_load(w + GK + k), w2 = v_load(w + 2 * GK + k), w3 = v_load(w + 3 * GK + k);
-        UNROLL for (int t = 0; t < T; t++) {
-            vf a = v_load(x + (size_t)t * ld + k);
-            acc[t][0] = v_fma(w0, a, acc[t][0]);
-            acc[t][1] = v_fma(w1, a, acc[t][1]);
-            acc[t][2] = v_fma(w2, a, acc[t][2]);
-            acc[t][3] = v_fma(w3, a, acc[t][3]);
+    const uint8_t *p[4];
+    const size_t e = dt == DT_F32 ? 4 : 2;
+    UNROLL for (int j = 0; j < 4; j++) {
+        p[j] = w + MIN((uint32_t)j, h - 1) * ws;
+        UNROLL for (int t = 0; t < T; t++) acc[t][j] = v_set1(0);
+    }
+    uint32_t k = 0;
+    for (; k + VL <= kc; k += VL) {
+        vf a[V_TILE];
+        UNROLL for (int t = 0; t < T; t++) a[t] = v_load(x + (size_t)t * ld + k);
+        UNROLL for (int j = 0; j < 4; j++) {
+            vf b = ld_w(dt, p[j], k);
+            if (near) _mm_prefetch((const char *)p[j] + near + k * e, _MM_HINT_T0);
+            UNROLL for (int t = 0; t < T; t++) acc[t][j] = v_fma(b, a[t], acc[t][j]);
         }
     }
+    if (k < kc)
+        UNROLL for (int j = 0; j < 4; j++) {
+            vf b = ld_w_n(dt, p[j], k, kc - k);
+            UNROLL for (int t = 0; t < T; t++) acc[t][j] = v_fma(b, v_load(x + (size_t)t * ld + k), acc[t][j]);
+        }
     UNROLL for (int t = 0; t < T; t++, y += ldy) {
         __m128 s = v_fold4(acc[t][0], acc[t][1], acc[t][2], acc[t][3]);
         if (h == 4) {
@@ -206,70 +231,71 @@ INLINE void tile(int T, float *y, size_t ldy, const float *x, size_t ld, const f
     }
 }
 
-static void tile1(float *y, size_t ldy, const float *x, size_t ld, const float *w, uint32_t kc, uint32_t h, bool first)
-{
-    tile(1, y, ldy, x, ld, w, kc, h, first);
-}
-static void tile2(float *y, size_t ldy, const float *x, size_t ld, const float *w, uint32_t kc, uint32_t h, bool first)
-{
-    tile(2, y, ldy, x, ld, w, kc, h, first);
-}
-static void tile3(float *y, size_t ldy, const float *x, size_t ld, const float *w, uint32_t kc, uint32_t h, bool first)
-{
-    tile(3, y, ldy, x, ld, w, kc, h, first);
-}
+typedef void tile_fn(float *y, size_t ldy, const float *x, size_t ld, const uint8_t *w, size_t ws, uint32_t kc, uint32_t h, bool first);
+#define TILE(name, T, dt, near)                                                                                                                                \
+    static void tile_##name##T(float *y, size_t ldy, const float *x, size_t ld, const uint8_t *w, size_t ws, uint32_t kc, uint32_t h, bool first)              \
+    {                                                                                                                                                          \
+        tile(T, dt, y, ldy, x, ld, w, ws, near, kc, h, first);                                                                                                 \
+    }
+#define TILES3(name, dt, near) TILE(name, 1, dt, near) TILE(name, 2, dt, near) TILE(name, 3, dt, near)
 #if V_TILE == 6
-static void tile4(float *y, size_t ldy, const float *x, size_t ld, const float *w, uint32_t kc, uint32_t h, bool first)
-{
-    tile(4, y, ldy, x, ld, w, kc, h, first);
-}
-static void tile5(float *y, size_t ldy, const float *x, size_t ld, const float *w, uint32_t kc, uint32_t h, bool first)
-{
-    tile(5, y, ldy, x, ld, w, kc, h, first);
-}
-static void tile6(float *y, size_t ldy, const float *x, size_t ld, const float *w, uint32_t kc, uint32_t h, bool first)
-{
-    tile(6, y, ldy, x, ld, w, kc, h, first);
-}
+#define TILES(name, dt, near)                                                                                                                                  \
+    TILES3(name, dt, near) TILE(name, 4, dt, near) TILE(name, 5, dt, near) TILE(name, 6, dt, near)                                                             \
+    static tile_fn *const tiles_##name[V_TILE] = {tile_##name##1, tile_##name##2, tile_##name##3, tile_##name##4, tile_##name##5, tile_##name##6};
+#else
+#define TILES(name, dt, near)                                                                                                                                  \
+    TILES3(name, dt, near) static tile_fn *const tiles_##name[V_TILE] = {tile_##name##1, tile_##name##2, tile_##name##3};
 #endif
-static void (*const tile_table[V_TILE])(float *, size_t, const float *, size_t, const float *, uint32_t, uint32_t, bool) = {
-    tile1, tile2, tile3,
-#if V_TILE == 6
-    tile4, tile5, tile6,
-#endif
-};
+TILES(panel, DT_F32, 0)
+TILES(f32, DT_F32, 4 * ws)
+TILES(f16, DT_F16, 4 * ws)
+TILES(bf16, DT_BF16, 4 * ws)
+
+/* Few activation rows and weights that need little expansion: multiplied as they are read. */
+static void gemm_direct(float *y, size_t ldy, const float *x, size_t ld, const struct mat *w, uint32_t n, uint32_t r0, uint32_t r1)
+{
+    tile_fn *f = (w->dt == DT_F32 ? tiles_f32 : w->dt == DT_F16 ? tiles_f16 : tiles_bf16)[n - 1];
+    const size_t e = dtype_table[w->dt].bytes;
+    for (uint32_t r = r0; r < r1; r += 4)
+        for (uint32_t c = 0; c < w->cols; c += GK)
+            f(y + r, ldy, x + c, ld, (const uint8_t *)w->w + r * w->row_bytes + c * e, w->row_bytes, MIN(GK, w->cols - c), MIN(4, r1 - r), c == 0);
+}
+
+static void gemm_panel(float *y, size_t ldy, const float *x, size_t ld, const struct mat *w, uint32_t n, uint32_t r0, uint32_t r1, float *wf)
+{
+    const uint32_t block = dtype_table[w->dt].block, bytes = dtype_table[w->dt].bytes, k = w->cols, step = n <= V_TILE ? 4 : GR;
+    expand_fn *expand = expand_table[w->dt];
+    for (uint32_t r = r0; r < r1; r += step) {
+        uint32_t h = MIN(step, r1 - r);
+        for (uint32_t c = 0; c < k; c += GK) {
+            uint32_t kc = MIN(GK, k - c);
+            size_t off = (size_t)(c / block) * bytes, len = (size_t)(kc / block) * bytes;
+            for (uint32_t j = 0; j < h; j++) {
+                const uint8_t *p = (const uint8_t *)w->w + (size_t)(r + j) * w->row_bytes + off;
+                expand(wf + (size_t)j * GK, p, kc);
+                if (n <= V_TILE) /* the next panel's same chunk, while this one is multiplied */
+                    for (size_t b = 0; b < len; b += 64) _mm_prefetch((const char *)p + 4 * w->row_bytes + b, _MM_HINT_T0);
+            }
+            for (uint32_t i = 0; i < n; i += V_TILE) {
+                tile_fn *f = tiles_panel[MIN(V_TILE, n - i) - 1];
+                for (uint32_t j = 0; j < h; j += 4)
+                    f(y + i * ldy + r + j, ldy, x + i * ld + c, ld, (const uint8_t *)(wf + (size_t)j * GK), GK * 4, (uint32_t)align_up(kc, VL), MIN(4, h - j),
+                      c == 0);
+            }
+        }
+    }
+}
 
 static void gemm_f32(float *y, size_t ldy, const void *xa, const struct mat *w, uint32_t n, uint32_t r0, uint32_t r1, void *scratch)
 {
-    const uint32_t block = dtype_table[w->dt].block, bytes = dtype_table[w->dt].bytes, k = w->cols;
-    expand_fn *expand = expand_table[w->dt];
-    const size_t ld = act_f32_ld(k);
-    float *wf = scratch;
-    for (uint32_t i0 = 0; i0 < n; i0 += GN) {
-        uint32_t i1 = MIN(n, i0 + GN), step = n == 1 ? 4 : GR;
-        for (uint32_t r = r0; r < r1; r += step) {
-            uint32_t h = MIN(step, r1 - r);
-            for (uint32_t c = 0; c < k; c += GK) {
-                uint32_t kc = MIN(GK, k - c);
-                size_t off = (size_t)(c / block) * bytes, len = (size_t)(kc / block) * bytes;
-                for (uint32_t j = 0; j < align_up(h, 4); j++) {
-                    const uint8_t *p = (const uint8_t *)w->w + (size_t)(r + MIN(j, h - 1)) * w->row_bytes + off;
-                    expand(wf + (size_t)j * GK, p, kc);
-                    if (n == 1) /* the next panel's same chunk, while this one is multiplied */
-                        for (size_t b = 0; b < len; b += 64) _mm_prefetch((const char *)p + 4 * w->row_bytes + b, _MM_HINT_T0);
-                }
-                for (uint32_t i = i0; i < i1; i += V_TILE) {
-                    uint32_t t = MIN(V_TILE, i1 - i);
-                    for (uint32_t j = 0; j < h; j += 4)
-                        tile_table[t - 1](y + (size_t)i * ldy + r + j, ldy, (const float *)xa + (size_t)i * ld + c, ld, wf + (size_t)j * GK, kc,
-                                          MIN(4, h - j), c == 0);
-                }
-            }
-        }
-        if (w->bias)
-            for (uint32_t i = i0; i < i1; i++)
-                for (uint32_t r = r0; r < r1; r++) y[(size_t)i * ldy + r] += w->bias[r];
-    }
+    const size_t ld = act_f32_ld(w->cols);
+    const float *x = xa;
+    if (n <= V_TILE && dtype_table[w->dt].block == 1) gemm_direct(y, ldy, x, ld, w, n, r0, r1);
+    else
+        for (uint32_t i = 0; i < n; i += GN) gemm_panel(y + i * ldy, ldy, x + i * ld, ld, w, MIN(GN, n - i), r0, r1, scratch);
+    if (w->bias)
+        for (uint32_t i = 0; i < n; i++)
+            for (uint32_t r = r0; r < r1; r++) y[i * ldy + r] += w->bias[r];
 }
 
 /* ---- exp: n = round(x / ln 2), e^(x - n ln 2) by its degree 7 Taylor polynomial on |r| <= ln 2 / 2 (first term left out is below 6e-9),
