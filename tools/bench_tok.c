@@ -28,7 +28,8 @@ int main(int argc, char **argv)
     struct tok *t;
     struct buf text = {0};
     struct ids ids = {0};
-    if (argc < 3) return fprintf(stderr, "usage: bench_tok MODEL.gguf (open | FILE [N] | ids FILE | nul FILE [special] [add])\n"), 2;
+    if (argc < 3)
+        return fprintf(stderr, "usage: bench_tok MODEL.gguf (open | FILE [N] | ids FILE | nul FILE [special] [add])\n"), 2;
     if (gguf_open(&g, argv[1], &e) < 0) return fail(&e);
     uint64_t t0 = os_now_ns();
     if (tok_open_gguf(&t, &g, &e) < 0) return fail(&e);

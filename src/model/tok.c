@@ -1,6 +1,6 @@
-/* tok.c: text -> ids and ids -> text on an opened tokenizer. A text is first cut at the special tokens written in it (leftmost, then
- * longest; user-defined ones always, control ones on demand), then each run between them by the pre-tokenizer (bpe) or where no token
- * can reach across (spm), then merged piece by piece (tok_merge.c). */
+/* tok.c: text -> ids and ids -> text on an opened tokenizer. A text is first cut at the special tokens written in it (leftmost,
+ * then longest; user-defined ones always, control ones on demand), then each run between them by the pre-tokenizer (bpe) or where
+ * no token can reach across (spm), then merged piece by piece (tok_merge.c). */
 #include "base/mem.h"
 #include "model/tok_int.h"
 
@@ -37,8 +37,10 @@ static int split(struct tok_work *w, uint32_t step, size_t a, size_t b)
     for (size_t i = 0, n = b - a; i < n;) {
         size_t end = pre_next(x, step, &w->pre, p, i, n);
         DCHECK(end > i && end <= n);
-        if (step + 1 < x->n_step) TRY(split(w, step + 1, a + i, a + end));
-        else TRY(tok_piece_encode(w, a + i, end - i));
+        if (step + 1 < x->n_step)
+            TRY(split(w, step + 1, a + i, a + end));
+        else
+            TRY(tok_piece_encode(w, a + i, end - i));
         i = end;
     }
     return OK;
@@ -145,15 +147,19 @@ static bool fill_gaps(const struct tok *t, struct buf *b, const char *p, size_t 
     for (size_t i = 0; i < n && !gap; i++) gap = t->byte_id[(unsigned char)p[i]] < 0;
     if (!gap) return false;
     for (size_t i = 0; i < n; i++) {
-        if (t->byte_id[(unsigned char)p[i]] >= 0) buf_putc(b, p[i]);
-        else buf_puts(b, "\xEF\xBF\xBD");
+        if (t->byte_id[(unsigned char)p[i]] >= 0)
+            buf_putc(b, p[i]);
+        else
+            buf_puts(b, "\xEF\xBF\xBD");
     }
     return true;
 }
 
-int tok_encode_steps(const struct tok *t, struct ids *out, const char *p, size_t n, unsigned flags, uint64_t *steps, struct err *e)
+int tok_encode_steps(const struct tok *t, struct ids *out, const char *p, size_t n, unsigned flags, uint64_t *steps,
+                     struct err *e)
 {
-    if (n > INT32_MAX / 4) return err_set(e, E_RANGE, "a text of %zu bytes; at most %d can be tokenised at once", n, INT32_MAX / 4);
+    if (n > INT32_MAX / 4)
+        return err_set(e, E_RANGE, "a text of %zu bytes; at most %d can be tokenised at once", n, INT32_MAX / 4);
     struct tok_work w;
     struct buf esc = {0}, filled = {0};
     size_t start = out->n;
@@ -272,8 +278,14 @@ void tok_stream_end(struct tok_stream *s, struct buf *out)
 uint32_t tok_vocab(const struct tok *t) { return t->n; }
 const char *tok_model(const struct tok *t) { return t->spm ? "spm" : "bpe"; }
 const char *tok_pre(const struct tok *t) { return t->spm ? "" : t->pre_row->name; }
-struct str tok_text(const struct tok *t, int32_t id) { return known(t, id) ? tok_slice(t->text, t->text_off, id) : (struct str){"", 0}; }
-enum tok_attr tok_attr(const struct tok *t, int32_t id) { return known(t, id) ? (enum tok_attr)(t->attr[id] & ATTR_MASK) : TOK_UNUSED; }
+struct str tok_text(const struct tok *t, int32_t id)
+{
+    return known(t, id) ? tok_slice(t->text, t->text_off, id) : (struct str){"", 0};
+}
+enum tok_attr tok_attr(const struct tok *t, int32_t id)
+{
+    return known(t, id) ? (enum tok_attr)(t->attr[id] & ATTR_MASK) : TOK_UNUSED;
+}
 int32_t tok_find(const struct tok *t, struct str s) { return tok_find_in(t, s.p, s.n, s.n); }
 int32_t tok_bos(const struct tok *t) { return t->bos; }
 int32_t tok_eos(const struct tok *t) { return t->eos; }

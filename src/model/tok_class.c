@@ -1,5 +1,6 @@
-/* tok_class.c: Unicode character classes as one bit set per code point, in a two-stage table (pages of 256), filled once from utf8proc's
- * general categories. \s is White_Space of the Unicode standard (PropList.txt), as in the regular expressions of Rust and Python. */
+/* tok_class.c: Unicode character classes as one bit set per code point, in a two-stage table (pages of 256), filled once from
+ * utf8proc's general categories. \s is White_Space of the Unicode standard (PropList.txt), as in the regular expressions of Rust
+ * and Python. */
 #include "model/tok_int.h"
 #include <pthread.h>
 #include <utf8proc.h>
@@ -9,8 +10,8 @@ uint16_t tok_class_row[256][256];
 
 static bool is_space(uint32_t c)
 {
-    return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 ||
-           c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+    return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||
+           c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
 static uint16_t class_of(uint32_t c)

@@ -1,5 +1,5 @@
-/* tok_int.h: what the tokenizer's files share: the opened tokenizer, splitting (tok_pre.c, tok_split.c, tok_class.c), merging (tok_merge.c).
- * Included by tok*.c and by its unit test only. */
+/* tok_int.h: what the tokenizer's files share: the opened tokenizer, splitting (tok_pre.c, tok_split.c, tok_class.c), merging
+ * (tok_merge.c). Included by tok*.c and by its unit test only. */
 #pragma once
 #include "base/arena.h"
 #include "model/tok.h"
@@ -9,25 +9,29 @@
 
 /* Bits per code point, from the general categories of the Unicode version that utf8proc carries. */
 enum {
-    CL_L = 1,       /* \p{L} */
-    CL_N = 2,       /* \p{N} */
-    CL_S = 4,       /* \s: White_Space */
-    CL_P = 8,       /* \p{P} */
-    CL_SYM = 16,    /* \p{S} */
-    CL_M = 32,      /* \p{M} */
-    CL_UP = 64,     /* \p{Lu} \p{Lt} */
-    CL_LOW = 128,   /* \p{Ll} */
-    CL_LX = 256,    /* \p{Lm} \p{Lo} */
-    CL_CRLF = 512,  /* \r \n */
-    CL_END = 1024,  /* past the end: never set for a character */
+    CL_L = 1,      /* \p{L} */
+    CL_N = 2,      /* \p{N} */
+    CL_S = 4,      /* \s: White_Space */
+    CL_P = 8,      /* \p{P} */
+    CL_SYM = 16,   /* \p{S} */
+    CL_M = 32,     /* \p{M} */
+    CL_UP = 64,    /* \p{Lu} \p{Lt} */
+    CL_LOW = 128,  /* \p{Ll} */
+    CL_LX = 256,   /* \p{Lm} \p{Lo} */
+    CL_CRLF = 512, /* \r \n */
+    CL_END = 1024, /* past the end: never set for a character */
 };
 /* First use builds the tables (some ms); any thread. */
 void tok_class_init(void);
 extern uint8_t tok_class_page[0x1100];
 extern uint16_t tok_class_row[256][256];
-static inline uint32_t tok_class_of(uint32_t cp) { return cp <= 0x10FFFF ? tok_class_row[tok_class_page[cp >> 8]][cp & 255] : CL_SYM; }
+static inline uint32_t tok_class_of(uint32_t cp)
+{
+    return cp <= 0x10FFFF ? tok_class_row[tok_class_page[cp >> 8]][cp & 255] : CL_SYM;
+}
 
-/* Class of the character at p[i] (i <= n); *len its bytes, 0 past the end. A byte that is no valid UTF-8 counts as U+FFFD: a symbol. */
+/* Class of the character at p[i] (i <= n); *len its bytes, 0 past the end. A byte that is no valid UTF-8 counts as U+FFFD: a
+ * symbol. */
 static inline uint32_t tok_class_at(const char *p, size_t i, size_t n, uint32_t *len)
 {
     if (i >= n) {
@@ -79,7 +83,7 @@ struct pre_step {
     bool opt_space;     /* RUN: \s? in front */
     uint32_t min, max;  /* RUN */
     struct pre_set *set;
-    void *code;         /* PCRE: pcre2_code */
+    void *code; /* PCRE: pcre2_code */
 };
 struct pre {
     uint32_t n_step;
@@ -132,21 +136,22 @@ struct tok {
     uint32_t n;
     bool spm, whole, add_bos, add_eos, add_space, byte_gap; /* byte_gap: some byte has no token */
     int32_t bos, eos, unk;
-    uint64_t seed[2]; /* of all hashes here: names and texts from outside cannot be made to collide */
-    char *text, *raw; /* all tokens as in the file; as they stand in text */
+    uint64_t seed[2];             /* of all hashes here: names and texts from outside cannot be made to collide */
+    char *text, *raw;             /* all tokens as in the file; as they stand in text */
     uint32_t *text_off, *raw_off; /* n + 1 */
     uint8_t *attr;
     struct tok_map by_text, by_plain; /* by_plain: what merging may look up: raw bytes (bpe), text with U+2581 (spm) */
     int32_t byte_id[256];             /* bpe: the byte's token; spm: <0xNN>; -1: none */
     struct tok_merge *merge;          /* bpe */
     uint32_t merge_mask, n_rank;
-    uint64_t *byte_pair;  /* bpe: [256][256] merge of two byte tokens, UINT64_MAX: none */
-    uint32_t *rank;       /* spm: per id, 0 = best score; equal scores share a rank */
-    uint64_t *adjacent;   /* spm: bit set of pairs of code points that stand side by side in some token (hashed: may say yes too often) */
+    uint64_t *byte_pair; /* bpe: [256][256] merge of two byte tokens, UINT64_MAX: none */
+    uint32_t *rank;      /* spm: per id, 0 = best score; equal scores share a rank */
+    uint64_t *
+        adjacent; /* spm: bit set of pairs of code points that stand side by side in some token (hashed: may say yes too often) */
     struct tok_edge *edge; /* trie of the special tokens */
     uint32_t edge_mask;
-    int32_t *node_id;      /* per trie node: token that ends here, or -1 */
-    uint8_t first[256];    /* bytes a special token starts with: 1 user-defined, 2 others */
+    int32_t *node_id;   /* per trie node: token that ends here, or -1 */
+    uint8_t first[256]; /* bytes a special token starts with: 1 user-defined, 2 others */
     uint32_t max_special;
     const struct pre_row *pre_row;
     struct pre pre;
@@ -185,10 +190,13 @@ static inline uint64_t tok_key(const struct tok *t, const char *p, size_t n, siz
     if (i < n) h = tok_mum(h ^ tok_load(p + n - 8, 8, 8), 0xC2B2AE3D27D4EB4Full);
     return h;
 }
-static inline uint32_t tok_slot_of(const struct tok *t, uint64_t key, size_t n) { return (uint32_t)tok_mum(key ^ t->seed[0], 0xD6E8FEB86659FD93ull + 2 * n); }
+static inline uint32_t tok_slot_of(const struct tok *t, uint64_t key, size_t n)
+{
+    return (uint32_t)tok_mum(key ^ t->seed[0], 0xD6E8FEB86659FD93ull + 2 * n);
+}
 /* Id of n bytes in map m whose texts lie in (blob, off), or -1. */
-static inline int32_t tok_map_get(const struct tok *t, const struct tok_map *m, const char *blob, const uint32_t *off, const char *p, size_t n,
-                                  uint64_t key)
+static inline int32_t tok_map_get(const struct tok *t, const struct tok_map *m, const char *blob, const uint32_t *off,
+                                  const char *p, size_t n, uint64_t key)
 {
     for (uint32_t i = tok_slot_of(t, key, n);; i++) {
         const struct tok_slot *s = &m->v[i & m->mask];
@@ -205,7 +213,10 @@ static inline uint64_t tok_merge_get(const struct tok *t, int32_t l, int32_t r)
         if (s->pair == pair || s->to == 0) return s->to - 1; /* a free slot gives UINT64_MAX */
     }
 }
-static inline uint32_t tok_adjacent_bit(uint32_t a, uint32_t b) { return (uint32_t)(((uint64_t)a * 0x9E3779B97F4A7C15ull ^ (uint64_t)b * 0xC2B2AE3D27D4EB4Full) >> 43); }
+static inline uint32_t tok_adjacent_bit(uint32_t a, uint32_t b)
+{
+    return (uint32_t)(((uint64_t)a * 0x9E3779B97F4A7C15ull ^ (uint64_t)b * 0xC2B2AE3D27D4EB4Full) >> 43);
+}
 enum { TOK_ADJACENT_BITS = 1 << 21 };
 
 /* ---- merging (tok_merge.c) ---- */
@@ -221,7 +232,7 @@ struct tok_work {
     const char *base; /* text that pieces lie in */
     size_t base_n;
     struct ids *out;
-    size_t first; /* out->n when the call started */
+    size_t first;          /* out->n when the call started */
     struct tok_seen *seen; /* NULL: no cache */
     uint32_t seen_mask;
     uint32_t window; /* bytes of a long piece merged at once (tests change it) */
@@ -240,4 +251,5 @@ static inline int32_t tok_find_in(const struct tok *t, const char *p, size_t n, 
 {
     return n == 0 || n > TOK_MAX_TOKEN ? -1 : tok_map_get(t, &t->by_text, t->text, t->text_off, p, n, tok_key(t, p, n, room));
 }
-int tok_encode_steps(const struct tok *t, struct ids *out, const char *p, size_t n, unsigned flags, uint64_t *steps, struct err *e);
+int tok_encode_steps(const struct tok *t, struct ids *out, const char *p, size_t n, unsigned flags, uint64_t *steps,
+                     struct err *e);

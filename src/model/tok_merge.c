@@ -1,8 +1,8 @@
-/* tok_merge.c: from a piece of text to ids. Byte-level BPE merges the pair of lowest rank first, leftmost among equals; SentencePiece-style
- * BPE the pair whose text is the token of best score. Both run on the same two engines:
- *   short pieces: arrays and a linear search for the minimum;
- *   long pieces:  windows of fixed size with a heap each, so that a megabyte in one piece takes a megabyte of steps in little memory.
- * A piece met before in the same call is copied from its first result (no state is shared between calls: any thread). */
+/* tok_merge.c: from a piece of text to ids. Byte-level BPE merges the pair of lowest rank first, leftmost among equals;
+ * SentencePiece-style BPE the pair whose text is the token of best score. Both run on the same two engines: short pieces: arrays
+ * and a linear search for the minimum; long pieces:  windows of fixed size with a heap each, so that a megabyte in one piece
+ * takes a megabyte of steps in little memory. A piece met before in the same call is copied from its first result (no state is
+ * shared between calls: any thread). */
 #include "base/mem.h"
 #include "model/tok_int.h"
 
@@ -87,8 +87,10 @@ static inline void merge_short(struct tok_work *w, bool spm, uint32_t from, uint
     }
     at[n] = end;
     for (uint32_t i = 0; i + 1 < n; i++) {
-        if (spm) pair[i] = pair_of(w, true, id[i], id[i + 1], at[i], at[i + 2]);
-        else pair[i] = w->t->byte_pair[(unsigned char)w->base[from + i] << 8 | (unsigned char)w->base[from + i + 1]];
+        if (spm)
+            pair[i] = pair_of(w, true, id[i], id[i + 1], at[i], at[i + 2]);
+        else
+            pair[i] = w->t->byte_pair[(unsigned char)w->base[from + i] << 8 | (unsigned char)w->base[from + i + 1]];
     }
     while (n > 1) {
         uint32_t best = 0;
@@ -113,14 +115,14 @@ static inline void merge_short(struct tok_work *w, bool spm, uint32_t from, uint
 }
 
 /* ---- long pieces ----
- * A long piece is merged window by window. Why that is exact: call two neighbouring tokens compatible when merging their joint text alone
- * gives just these two. A list of tokens is the result for its whole text if and only if all neighbours are compatible. For merging the
- * whole takes, inside any pair of neighbours, the same steps in the same order as merging the pair alone (the next step depends on rank
- * and order only) up to the first merge across some boundary; and that one would happen in the pair alone, too. So the tokens at the end
- * of a window, which what follows could still change, are dropped, the next window starts where they started, and only the pair of
- * tokens at the seam has to be looked at: when the next window begins with the very token that was dropped there, it is known
- * to be compatible; else the pair is merged alone; should it fail, the piece is begun again with windows twice as long (at the latest when
- * one window holds all, there are no seams). */
+ * A long piece is merged window by window. Why that is exact: call two neighbouring tokens compatible when merging their joint
+ * text alone gives just these two. A list of tokens is the result for its whole text if and only if all neighbours are
+ * compatible. For merging the whole takes, inside any pair of neighbours, the same steps in the same order as merging the pair
+ * alone (the next step depends on rank and order only) up to the first merge across some boundary; and that one would happen in
+ * the pair alone, too. So the tokens at the end of a window, which what follows could still change, are dropped, the next window
+ * starts where they started, and only the pair of tokens at the seam has to be looked at: when the next window begins with the
+ * very token that was dropped there, it is known to be compatible; else the pair is merged alone; should it fail, the piece is
+ * begun again with windows twice as long (at the latest when one window holds all, there are no seams). */
 
 enum { WINDOW = 2048, SLACK_DIV = 8 };
 
@@ -243,7 +245,8 @@ static inline bool merge_long(struct tok_work *w, bool spm, uint32_t off, uint32
     size_t out_n = w->out->n;
     for (;;) {
         uint32_t stop = end - now.from > window ? now.from + window : end;
-        while (spm && stop < end && ((unsigned char)w->base[stop] & 0xC0) == 0x80 && stop > now.from + window - 4) stop--; /* not inside a character */
+        while (spm && stop < end && ((unsigned char)w->base[stop] & 0xC0) == 0x80 && stop > now.from + window - 4)
+            stop--; /* not inside a character */
         if (!merge_window(w, spm, now.from, stop, &k)) return false;
         struct tok_big *b = w->big;
         if (now.last != now.from && b->at[1] != now.expected) {
@@ -300,14 +303,18 @@ int tok_piece_encode(struct tok_work *w, size_t off, size_t n)
     if (id >= 0) {
         o->v[o->n++] = id;
     } else if (n <= SHORT_MAX) {
-        if (t->spm) merge_short(w, true, (uint32_t)off, (uint32_t)(off + n));
-        else merge_short(w, false, (uint32_t)off, (uint32_t)(off + n));
+        if (t->spm)
+            merge_short(w, true, (uint32_t)off, (uint32_t)(off + n));
+        else
+            merge_short(w, false, (uint32_t)off, (uint32_t)(off + n));
     } else {
         bool ok = t->spm ? merge_long(w, true, (uint32_t)off, (uint32_t)n) : merge_long(w, false, (uint32_t)off, (uint32_t)n);
         if (!ok) return err_set(w->e, E_NOMEM, "no memory to tokenise %zu bytes in one piece", n);
     }
     size_t got = o->n - before;
-    if (s) *s = (struct tok_seen){key, (uint32_t)off, (uint32_t)n, got == 1 ? (uint32_t)o->v[before] : (uint32_t)(before - w->first), (uint32_t)got};
+    if (s)
+        *s = (struct tok_seen){key, (uint32_t)off, (uint32_t)n, got == 1 ? (uint32_t)o->v[before] : (uint32_t)(before - w->first),
+                               (uint32_t)got};
     return OK;
 }
 

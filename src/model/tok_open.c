@@ -1,5 +1,6 @@
-/* tok_open.c: building a tokenizer from GGUF metadata. All of it is outside input: every length, id and count is checked, tables are
- * sized by what the file really holds, and hashing is seeded so that chosen texts cannot collide. What is refused and what not:
+/* tok_open.c: building a tokenizer from GGUF metadata. All of it is outside input: every length, id and count is checked, tables
+ * are sized by what the file really holds, and hashing is seeded so that chosen texts cannot collide. What is refused and what
+ * not:
  *   - token_type and scores must have one entry per token; no token twice, none over 64 KiB, special ones at most 512 bytes;
  *   - ids (bos, eos, ...) must be in the vocabulary;
  *   - a merge whose halves or result are no plain tokens is skipped: files with a cut vocabulary keep working, and text alone can
@@ -63,10 +64,13 @@ static int read_texts(struct opener *o)
     size_t total = 0;
     for (uint32_t i = 0; i < t->n; i++) {
         struct str s = gguf_next_str(&cur);
-        if (s.n > TOK_MAX_TOKEN) return FAIL(o, E_FORMAT, "key " KEY("tokens") ": token %u has %zu bytes, at most %d are allowed", i, s.n, TOK_MAX_TOKEN);
+        if (s.n > TOK_MAX_TOKEN)
+            return FAIL(o, E_FORMAT, "key " KEY("tokens") ": token %u has %zu bytes, at most %d are allowed", i, s.n,
+                        TOK_MAX_TOKEN);
         total += s.n;
     }
-    if (total > UINT32_MAX) return FAIL(o, E_FORMAT, "key " KEY("tokens") ": %zu bytes of text, at most 4 GiB are allowed", total);
+    if (total > UINT32_MAX)
+        return FAIL(o, E_FORMAT, "key " KEY("tokens") ": %zu bytes of text, at most 4 GiB are allowed", total);
     t->text = arena_alloc(&t->arena, total + 8, 1);
     t->raw = arena_alloc(&t->arena, total + 8, 1);
     t->text_off = arena_alloc(&t->arena, (size_t)t->n + 1, sizeof(uint32_t));
@@ -89,16 +93,29 @@ static int read_texts(struct opener *o)
 }
 
 /* Names of tokens that end a turn or a text, whatever the metadata says. From llama.cpp's llama-vocab.cpp and the models' own
- * generation_config.json; special: also when the file calls them user-defined. */
-static const struct {
-    const char *name;
-    bool special;
-} end_names[] = {
-    {"<|eot_id|>", true},      {"<|im_end|>", true},     {"<|end|>", true},         {"<|return|>", true},        {"<|call|>", true},
-    {"<end_of_turn>", true},   {"<|endoftext|>", true},  {"<|eom_id|>", true},      {"<EOT>", true},             {"<|EOT|>", true},
-    {"[EOT]", true},           {"[EOS]", true},          {"<|end_of_text|>", true}, {"<end_of_utterance>", true}, {"<eos>", true},
-    {"<turn|>", true},         {"</s>", true},           {"<|eot|>", true},         {"<\xEF\xBD\x9C" "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>", true},
-    {"<|END_OF_TURN_TOKEN|>", true},
+ * generation_config.json. */
+static const char *const end_names[] = {
+    "<|eot_id|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<|return|>",
+    "<|call|>",
+    "<end_of_turn>",
+    "<|endoftext|>",
+    "<|eom_id|>",
+    "<EOT>",
+    "<|EOT|>",
+    "[EOT]",
+    "[EOS]",
+    "<|end_of_text|>",
+    "<end_of_utterance>",
+    "<eos>",
+    "<turn|>",
+    "</s>",
+    "<|eot|>",
+    "<|END_OF_TURN_TOKEN|>",
+    "<\xEF\xBD\x9C"
+    "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>", /* DeepSeek */
 };
 
 static int read_attrs(struct opener *o)
@@ -106,30 +123,33 @@ static int read_attrs(struct opener *o)
     struct tok *t = o->t;
     for (uint32_t i = 0; i < t->n; i++) {
         int32_t v = o->types ? gguf_arr_i32(o->types, i) : TOK_NORMAL;
-        if (v < 0 || v > TOK_BYTE) return FAIL(o, E_FORMAT, "key " KEY("token_type") ": token %u has type %d; 0 to %d is wanted", i, v, TOK_BYTE);
+        if (v < 0 || v > TOK_BYTE)
+            return FAIL(o, E_FORMAT, "key " KEY("token_type") ": token %u has type %d; 0 to %d is wanted", i, v, TOK_BYTE);
         t->attr[i] = v == 0 ? TOK_NORMAL : (uint8_t)v; /* 0: undefined */
         size_t len = t->text_off[i + 1] - t->text_off[i];
         if ((v == TOK_CONTROL || v == TOK_USER || v == TOK_UNKNOWN) && len > TOK_MAX_SPECIAL)
-            return FAIL(o, E_FORMAT, "key " KEY("tokens") ": special token %u has %zu bytes, at most %d are allowed", i, len, TOK_MAX_SPECIAL);
+            return FAIL(o, E_FORMAT, "key " KEY("tokens") ": special token %u has %zu bytes, at most %d are allowed", i, len,
+                        TOK_MAX_SPECIAL);
     }
     for (size_t i = 0; i < ARRAY_LEN(end_names); i++) {
-        int32_t id = tok_find(t, str_of(end_names[i].name));
+        int32_t id = tok_find(t, str_of(end_names[i]));
         if (id < 0) continue;
-        unsigned a = t->attr[id] & ATTR_MASK;
-        /* A control token by its role: llama.cpp overrides the file's type in the same way. */
-        if (a == TOK_USER && end_names[i].special) t->attr[id] = TOK_CONTROL;
+        /* A control token by its role, also where the file calls it user-defined; llama.cpp overrides the type in the same way.
+         */
+        if (t->attr[id] == TOK_USER) t->attr[id] = TOK_CONTROL;
         if (t->attr[id] == TOK_CONTROL) t->attr[id] |= ATTR_END;
     }
     /* Harmony (gpt-oss): <|end|> closes a message, the turn goes on until <|return|> or <|call|>. */
     int32_t end = tok_find(t, str_of("<|end|>"));
-    if (end >= 0 && tok_find(t, str_of("<|return|>")) >= 0 && tok_find(t, str_of("<|call|>")) >= 0) t->attr[end] &= (uint8_t)~ATTR_END;
+    if (end >= 0 && tok_find(t, str_of("<|return|>")) >= 0 && tok_find(t, str_of("<|call|>")) >= 0)
+        t->attr[end] &= (uint8_t)~ATTR_END;
     return OK;
 }
 
 /* ---- texts as they stand in a text ---- */
 
-/* GPT-2's alphabet (encoder.py, bytes_to_unicode): printable Latin-1 stands for itself, the other bytes, in order, for U+0100 and up.
- * byte_of[cp] for cp < 0x144: byte + 1, or 0. */
+/* GPT-2's alphabet (encoder.py, bytes_to_unicode): printable Latin-1 stands for itself, the other bytes, in order, for U+0100 and
+ * up. byte_of[cp] for cp < 0x144: byte + 1, or 0. */
 static void gpt2_alphabet(uint16_t byte_of[0x144])
 {
     uint32_t next = 0x100;
@@ -147,9 +167,12 @@ static int byte_token(struct str s)
     int v = 0;
     for (int i = 3; i < 5; i++) {
         char c = s.p[i];
-        if (c >= '0' && c <= '9') v = v * 16 + c - '0';
-        else if (c >= 'A' && c <= 'F') v = v * 16 + c - 'A' + 10;
-        else return -1;
+        if (c >= '0' && c <= '9')
+            v = v * 16 + c - '0';
+        else if (c >= 'A' && c <= 'F')
+            v = v * 16 + c - 'A' + 10;
+        else
+            return -1;
     }
     return v;
 }
@@ -251,8 +274,11 @@ static int read_merges(struct opener *o)
     const uint8_t *cur = kv->p;
     for (uint32_t r = 0; r < kv->n; r++) {
         struct str s = gguf_next_str(&cur);
-        const char *sp = s.n > 2 ? memchr(s.p + 1, ' ', s.n - 1) : NULL; /* a space is no letter of the alphabet, except in front */
-        if (!sp || sp == s.p + s.n - 1) TRYG(FAIL(o, E_FORMAT, "key " KEY("merges") ": entry %u, \"%.*s\", is not two texts with a space between", r, CUT(s)));
+        const char *sp =
+            s.n > 2 ? memchr(s.p + 1, ' ', s.n - 1) : NULL; /* a space is no letter of the alphabet, except in front */
+        if (!sp || sp == s.p + s.n - 1)
+            TRYG(
+                FAIL(o, E_FORMAT, "key " KEY("merges") ": entry %u, \"%.*s\", is not two texts with a space between", r, CUT(s)));
         size_t nl = (size_t)(sp - s.p), nr = s.n - nl - 1;
         if (nl + nr > TOK_MAX_TOKEN) continue;
         size_t more = r + 1 < kv->n ? 8 : 0; /* the next entry's length lies behind this one */
@@ -325,7 +351,8 @@ static int make_trie(struct opener *o)
         unsigned a = t->attr[i] & ATTR_MASK;
         if (a == TOK_CONTROL || a == TOK_USER || a == TOK_UNKNOWN) bytes += t->text_off[i + 1] - t->text_off[i];
     }
-    if (bytes > 16u << 20) return FAIL(o, E_FORMAT, "key " KEY("tokens") ": special tokens of %zu bytes in all, at most 16 MiB are allowed", bytes);
+    if (bytes > 16u << 20)
+        return FAIL(o, E_FORMAT, "key " KEY("tokens") ": special tokens of %zu bytes in all, at most 16 MiB are allowed", bytes);
     size_t cap = 16;
     while (cap < 2 * bytes) cap *= 2;
     t->edge = arena_alloc(&t->arena, cap, sizeof *t->edge);
@@ -405,7 +432,8 @@ static int read_ids(struct opener *o)
     TRY(gguf_arr(o->g, KEY("eos_token_ids"), GGUF_I32, &kv, o->e));
     for (uint64_t i = 0; kv && i < kv->n; i++) {
         int32_t id = gguf_arr_i32(kv, i);
-        if (id < 0 || (uint32_t)id >= t->n) return FAIL(o, E_FORMAT, "key " KEY("eos_token_ids") ": entry %llu is %d; 0 to %u is wanted", LLU(i), id, t->n - 1);
+        if (id < 0 || (uint32_t)id >= t->n)
+            return FAIL(o, E_FORMAT, "key " KEY("eos_token_ids") ": entry %llu is %d; 0 to %u is wanted", LLU(i), id, t->n - 1);
         t->attr[id] |= ATTR_END;
     }
     t->add_bos = t->spm || (t->pre_row->flags & PRE_BOS);
@@ -432,7 +460,8 @@ static int read_pre(struct opener *o)
     TRY(gguf_str(o->g, KEY("pre"), &pre, o->e));
     char name[64] = "default";
     if (!pre.p) {
-        log_line(LOG_WARN, "%s: no " KEY("pre") ": the text is split as \"default\" says; a file converted anew names its own", o->path);
+        log_line(LOG_WARN, "%s: no " KEY("pre") ": the text is split as \"default\" says; a file converted anew names its own",
+                 o->path);
     } else if (pre.n >= sizeof name || memchr(pre.p, 0, pre.n)) {
         return FAIL(o, E_UNSUP, "key " KEY("pre") ": unknown pre-tokenizer \"%.*s\"", CUT(pre));
     } else {
@@ -442,8 +471,8 @@ static int read_pre(struct opener *o)
     t->pre_row = pre_find(name);
     if (!t->pre_row) {
         const char *near = near_name(name, row_name, NULL, pre_table_n);
-        return FAIL(o, E_UNSUP, "key " KEY("pre") ": unknown pre-tokenizer \"%s\"%s%s%s", name, near ? "; the nearest known one is \"" : "",
-                    near ? near : "", near ? "\"" : "");
+        return FAIL(o, E_UNSUP, "key " KEY("pre") ": unknown pre-tokenizer \"%s\"%s%s%s", name,
+                    near ? "; the nearest known one is \"" : "", near ? near : "", near ? "\"" : "");
     }
     t->whole = t->pre_row->flags & PRE_WHOLE;
     return pre_init(&t->pre, t->pre_row, false, o->e);
@@ -480,14 +509,18 @@ static int fill(struct opener *o)
     if (str_eq(model, "none") || str_eq(model, "no_vocab")) return FAIL(o, E_AGAIN, "no tokenizer in this file");
     t->spm = str_eq(model, "llama");
     if (!t->spm && !str_eq(model, "gpt2"))
-        return FAIL(o, E_UNSUP, "key " KEY("model") ": tokenizer \"%.*s\"; gpt2 (byte-level BPE) and llama (SentencePiece BPE) are read", CUT(model));
+        return FAIL(o, E_UNSUP,
+                    "key " KEY("model") ": tokenizer \"%.*s\"; gpt2 (byte-level BPE) and llama (SentencePiece BPE) are read",
+                    CUT(model));
     TRY(read_arrays(o, model));
     if (!t->spm) TRY(read_pre(o));
     TRY(read_texts(o));
     TRY(read_attrs(o));
     TRY(make_plain(o));
-    if (t->spm) TRY(read_scores(o));
-    else TRY(read_merges(o));
+    if (t->spm)
+        TRY(read_scores(o));
+    else
+        TRY(read_merges(o));
     TRY(make_trie(o));
     TRY(special_strip(o));
     TRY(read_ids(o));
@@ -510,8 +543,10 @@ int tok_open_gguf(struct tok **out, const struct gguf *g, struct err *e)
     t->seed[0] = os_random_u64();
     t->seed[1] = os_random_u64();
     int rc = fill(&o);
-    if (rc < 0) tok_close(t);
-    else *out = t;
+    if (rc < 0)
+        tok_close(t);
+    else
+        *out = t;
     return rc < 0 ? rc : OK;
 }
 

@@ -1,6 +1,7 @@
 /* tok_pre.c: the one table of pre-tokenizers: name in tokenizer.ggml.pre -> patterns and flags; and their compilation.
- * The patterns are the truth. Those that tok_split.c has a hand-made splitter for are recognised by their text; all others run on PCRE2
- * (JIT where there is one). The unit test holds every row's splitter against PCRE2 on the same patterns. A new name is one row. */
+ * The patterns are the truth. Those that tok_split.c has a hand-made splitter for are recognised by their text; all others run on
+ * PCRE2 (JIT where there is one). The unit test holds every row's splitter against PCRE2 on the same patterns. A new name is one
+ * row. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "base/mem.h"
 #include "model/tok_int.h"
@@ -14,21 +15,25 @@
 #define GPT2     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 #define LLAMA3   CONTR "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" SPACES
 #define QWEN2    CONTR "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" SPACES
-#define QWEN35   CONTR "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*" SPACES
+#define QWEN35   CONTR "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}" \
+                 "| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*" SPACES
 #define UPPER    "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
 #define LOWER    "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
-#define GPT4O    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" CONTR "?|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*" CONTR "?|\\p{N}{1,3}" \
+#define GPT4O    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" CONTR "?" \
+                 "|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*" CONTR "?|\\p{N}{1,3}" \
                  "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" SPACES
 #define TEKKEN   "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*|\\p{N}" \
                  "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" SPACES
-#define DS3_MAIN "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*" SPACES
+#define DS3_MAIN "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+" \
+                 "|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*" SPACES
 #define DIGIT    "\\p{N}"
 #define DIGITS3  "\\p{N}{1,3}"
 #define CJK_DS   "[\\x{4E00}-\\x{9FA5}\\x{800}-\\x{4E00}\\x{AC00}-\\x{D7FF}]+"
 #define CJK_DS3  "[\\x{4E00}-\\x{9FA5}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}]+"
 #define TAIL     "\\s+$"
 #define SEED     CONTR "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}\\r\\n]+" SPACES
-#define BAILING  "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
+#define BAILING  "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*" \
+                 "|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
 #define BLOOM    " ?[^(\\s|.,!?\\x{2026}\\x{3002}\\x{FF0C}\\x{3001}\\x{964}\\x{6D4}\\x{60C})]+"
 #define MINICPM5 CONTR "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}+| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" SPACES
 #define DS_WORD  \
@@ -47,8 +52,8 @@
     "\\x{1E943}]+"
 #define DS_PUNCT "\\s?[!-/:-~\\x{FF01}-\\x{FF0F}\\x{FF1A}-\\x{FF5E}\\x{2018}-\\x{201F}\\x{3000}-\\x{3002}]+"
 
-/* Sources. JSON: the pattern of the models' own tokenizer.json, as llama.cpp's src/llama-vocab.cpp quotes it (in llama-cpp-python 0.3.36);
- * LCPP: llama.cpp's rendering of a tokenizer.json that composes several pre-tokenizers. */
+/* Sources. JSON: the pattern of the models' own tokenizer.json, as llama.cpp's src/llama-vocab.cpp quotes it (in llama-cpp-python
+ * 0.3.36); LCPP: llama.cpp's rendering of a tokenizer.json that composes several pre-tokenizers. */
 #define JSON "tokenizer.json, quoted in llama.cpp src/llama-vocab.cpp"
 #define LCPP "llama.cpp src/llama-vocab.cpp"
 #define HF_GPT2 "GPT-2's encoder.py; Hugging Face ByteLevel"
@@ -102,7 +107,7 @@ const struct pre_row pre_table[] = {
     {"tekken",           {TEKKEN}, PRE_WHOLE | PRE_BOS, JSON},
     {"deepseek-llm",     {"[\\r\\n]", DS_WORD, DS_PUNCT, TAIL, CJK_DS, "\\p{N}+"}, 0, LCPP},
     {"deepseek-coder",   {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", CJK_DS, DIGIT}, 0, LCPP},
-    {"deepseek-v3",      {DIGITS3, CJK_DS3, DS3_MAIN}, 0, LCPP},
+    {"deepseek-v3",      {DIGITS3, CJK_DS3, DS3_MAIN}, 0, "DeepSeek-V3's tokenizer.json"},
     {"hunyuan-dense",    {DIGITS3, CJK_DS3, DS3_MAIN}, 0, LCPP},
     {"joyai-llm",        {DIGITS3, CJK_DS3, DS3_MAIN}, 0, LCPP},
     {"falcon",           {"[\\p{P}\\$\\+<=>\\^~\\|`]+", GPT2, "[0-9][0-9][0-9]"}, 0, LCPP},
@@ -199,10 +204,14 @@ static bool parse_char(const char **p, uint32_t *cp)
 {
     if (**p == '\\') {
         char c = (*p)[1];
-        if (c == 'r' || c == 'n') *cp = c == 'r' ? '\r' : '\n';
-        else if (c == 'x') return parse_hex(p, cp);
-        else if (c && strchr("$+-[]\\^|.", c)) *cp = (unsigned char)c;
-        else return false;
+        if (c == 'r' || c == 'n')
+            *cp = c == 'r' ? '\r' : '\n';
+        else if (c == 'x')
+            return parse_hex(p, cp);
+        else if (c && strchr("$+-[]\\^|.", c))
+            *cp = (unsigned char)c;
+        else
+            return false;
         *p += 2;
         return true;
     }
@@ -288,8 +297,8 @@ static int step_init(struct pre_step *s, const char *pattern, bool pcre_only, st
     s->kind = PRE_PCRE;
     int code;
     PCRE2_SIZE at;
-    s->code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP | PCRE2_DOLLAR_ENDONLY | PCRE2_MATCH_INVALID_UTF,
-                            &code, &at, NULL);
+    s->code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
+                            PCRE2_UTF | PCRE2_UCP | PCRE2_DOLLAR_ENDONLY | PCRE2_MATCH_INVALID_UTF, &code, &at, NULL);
     if (!s->code) {
         unsigned char msg[128] = "";
         pcre2_get_error_message(code, msg, sizeof msg);
@@ -345,7 +354,8 @@ static void search(const struct pre_step *s, struct pre_work *w, const char *p, 
     }
     if (!w->md) return;
     int rc = pcre2_match(s->code, (PCRE2_SPTR)p, n, i, PCRE2_NOTEMPTY, w->md, w->ctx);
-    if (rc == PCRE2_ERROR_JIT_STACKLIMIT) rc = pcre2_match(s->code, (PCRE2_SPTR)p, n, i, PCRE2_NOTEMPTY | PCRE2_NO_JIT, w->md, w->ctx);
+    if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
+        rc = pcre2_match(s->code, (PCRE2_SPTR)p, n, i, PCRE2_NOTEMPTY | PCRE2_NO_JIT, w->md, w->ctx);
     if (rc < 0) return;
     const PCRE2_SIZE *ov = pcre2_get_ovector_pointer(w->md);
     if (ov[0] < i || ov[1] <= ov[0] || ov[1] > n) return; /* \K or the like in a table row: not meaningful here */

@@ -1,7 +1,7 @@
-/* tok_split.c: hand-made splitters for the patterns of tok_pre.c that models really use. Each gives exactly the pieces that a backtracking
- * engine finds (leftmost, first alternative that matches) but looks at every character a bounded number of times, so that a megabyte
- * of one letter costs a megabyte of steps. Alternatives below are tried in the pattern's order.
- * Invalid bytes are symbols (tok_class_at). */
+/* tok_split.c: hand-made splitters for the patterns of tok_pre.c that models really use. Each gives exactly the pieces that a
+ * backtracking engine finds (leftmost, first alternative that matches) but looks at every character a bounded number of times, so
+ * that a megabyte of one letter costs a megabyte of steps. Alternatives below are tried in the pattern's order. Invalid bytes are
+ * symbols (tok_class_at). */
 #include "model/tok_int.h"
 
 #define AT(i, len) tok_class_at(p, i, n, len)
@@ -109,8 +109,8 @@ static inline size_t next_cl100k(const char *p, size_t i, size_t n, uint32_t wor
     return punct_or_space(p, i, n, c, len, CL_S | CL_N | word, false);
 }
 
-/* UPPER*LOWER+ (*first true) or else UPPER+LOWER* from i on, greedy and with backtracking, where UPPER and LOWER share the caseless
- * letters and marks; 0 when there is neither. */
+/* UPPER*LOWER+ (*first true) or else UPPER+LOWER* from i on, greedy and with backtracking, where UPPER and LOWER share the
+ * caseless letters and marks; 0 when there is neither. */
 static size_t cased_word(const char *p, size_t i, size_t n, bool *first)
 {
     const uint32_t both = CL_LX | CL_M;
@@ -133,7 +133,8 @@ static size_t next_o200k(const struct pre_step *s, const char *p, size_t i, size
     size_t end = 0;
     bool first;
     if (!(c & (CL_CRLF | CL_L | CL_N))) {
-        /* One character in front of the word. A mark may also be the whole LOWER+; that comes before UPPER+ with a mark in front. */
+        /* One character in front of the word. A mark may also be the whole LOWER+; that comes before UPPER+ with a mark in front.
+         */
         end = cased_word(p, i + len, n, &first);
         if (!first && (c & CL_M)) end = i + len;
     } else if (c & CL_L) {

@@ -1,10 +1,11 @@
-/* The tokenizer: goldens of independent programs (tests/data; ../shared/data/tokenizer where that is there), a naive reference on random
- * vocabularies, hand-made splitters against PCRE2, streaming, invalid bytes, hostile metadata, linear work, lack of memory. */
+/* The tokenizer: goldens of independent programs (tests/data; ../shared/data/tokenizer where that is there), a naive reference on
+ * random vocabularies, hand-made splitters against PCRE2, streaming, invalid bytes, hostile metadata, linear work, lack of
+ * memory. */
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/os.h"
 #include "model/tok_int.h"
-#include "unit/gguf_make.h"
+#include "unit/tok_make.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,8 +13,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#define G "tokenizer.ggml."
 
 /* ---- helpers ---- */
 
@@ -79,12 +78,12 @@ static void same_ids(const char *what, const char *text, const struct ids *got, 
     show(&b, want, n);
     fail_msg("%s \"%s\":\n got %s\nwant %s", what, text, a.p, b.p);
 }
-#define IDS(t, text, flags, ...)                                                                                                  \
-    do {                                                                                                                          \
-        const int32_t want_[] = {__VA_ARGS__};                                                                                    \
-        struct ids got_ = encode(t, text, strlen(text), flags);                                                                   \
-        same_ids("ids of", text, &got_, want_, ARRAY_LEN(want_));                                                                 \
-        ids_free(&got_);                                                                                                          \
+#define IDS(t, text, flags, ...)                                                                                                 \
+    do {                                                                                                                         \
+        const int32_t want_[] = {__VA_ARGS__};                                                                                   \
+        struct ids got_ = encode(t, text, strlen(text), flags);                                                                  \
+        same_ids("ids of", text, &got_, want_, ARRAY_LEN(want_));                                                                \
+        ids_free(&got_);                                                                                                         \
     } while (0)
 
 static bool valid(const struct buf *b) { return b->n == 0 || utf8_check(b->p, b->n) == b->n; }
@@ -94,7 +93,11 @@ static bool buf_is(const struct buf *b, const char *p, size_t n) { return b->n =
 static void replaced(struct buf *out, const unsigned char *p, size_t n)
 {
     for (size_t i = 0; i < n;) {
-        unsigned c = p[i], need = c < 0x80 ? 0 : c >= 0xC2 && c <= 0xDF ? 1 : c >= 0xE0 && c <= 0xEF ? 2 : c >= 0xF0 && c <= 0xF4 ? 3 : 9;
+        unsigned c = p[i], need = c < 0x80                 ? 0
+                                  : c >= 0xC2 && c <= 0xDF ? 1
+                                  : c >= 0xE0 && c <= 0xEF ? 2
+                                  : c >= 0xF0 && c <= 0xF4 ? 3
+                                                           : 9;
         size_t k = 1;
         for (; need != 9 && k <= need && i + k < n; k++) {
             unsigned lo = 0x80, hi = 0xBF;
@@ -106,14 +109,16 @@ static void replaced(struct buf *out, const unsigned char *p, size_t n)
             }
             if (p[i + k] < lo || p[i + k] > hi) break;
         }
-        if (need != 9 && k == need + 1) buf_put(out, p + i, k);
-        else buf_puts(out, "\xEF\xBF\xBD");
+        if (need != 9 && k == need + 1)
+            buf_put(out, p + i, k);
+        else
+            buf_puts(out, "\xEF\xBF\xBD");
         i += k;
     }
 }
 
-/* encode -> decode gives the text (spm: with one space in front when it adds one); streaming gives it piece by piece, always whole
- * characters, and at every point a prefix of the whole. */
+/* encode -> decode gives the text (spm: with one space in front when it adds one); streaming gives it piece by piece, always
+ * whole characters, and at every point a prefix of the whole. */
 static void round_trip(const struct tok *t, const char *p, size_t n)
 {
     struct ids v = encode(t, p, n, 0);
@@ -122,7 +127,8 @@ static void round_trip(const struct tok *t, const char *p, size_t n)
     size_t lead = n && tok_adds_space(t) ? 1 : 0;
     assert_true(whole.n >= lead && (!lead || whole.p[0] == ' '));
     if (utf8_check(p, n) == n) {
-        if (whole.n - lead != n || (n && memcmp(whole.p + lead, p, n) != 0)) fail_msg("round trip of \"%.*s\": \"%.*s\"", (int)n, p, (int)whole.n, whole.p);
+        if (whole.n - lead != n || (n && memcmp(whole.p + lead, p, n) != 0))
+            fail_msg("round trip of \"%.*s\": \"%.*s\"", (int)n, p, (int)whole.n, whole.p);
     }
     replaced(&want, (const unsigned char *)p, n);
     struct tok_stream s;
@@ -213,7 +219,8 @@ static void golden_json(void **state)
                 if (json_is_null(x)) continue; /* the oracles disagree */
                 const json_t *text = json_array_get(texts, i);
                 struct ids got = encode(t, json_string_value(text), json_string_length(text), f ? TOK_SPECIAL : 0), w = {0};
-                for (size_t q = 0; q < json_array_size(x); q++) ids_push(&w, (int32_t)json_integer_value(json_array_get(x, q)), NULL);
+                for (size_t q = 0; q < json_array_size(x); q++)
+                    ids_push(&w, (int32_t)json_integer_value(json_array_get(x, q)), NULL);
                 same_ids(vocabs[k], json_string_value(text), &got, w.v, w.n);
                 ids_free(&got);
                 ids_free(&w);
@@ -293,7 +300,8 @@ static void stories(void **state)
     assert_int_equal(tok_bos(t), 1);
     assert_int_equal(tok_eos(t), 2);
     assert_true(tok_adds_bos(t) && tok_adds_space(t));
-    IDS(t, "Once upon a time, there was a boy named Tom.", TOK_ADD, 1, 403, 407, 261, 378, 432, 383, 286, 261, 268, 414, 422, 395, 274, 287, 426);
+    IDS(t, "Once upon a time, there was a boy named Tom.", TOK_ADD, 1, 403, 407, 261, 378, 432, 383, 286, 261, 268, 414, 422, 395,
+        274, 287, 426);
     IDS(t, "The dog", 0, 291, 400, 428);
     IDS(t, "<s>The dog", TOK_ADD | TOK_SPECIAL, 1, 291, 400, 428); /* no second BOS */
     IDS(t, "", TOK_ADD, 1);
@@ -321,52 +329,11 @@ static void stories(void **state)
 
 /* ---- made vocabularies ---- */
 
-static void byte_char(struct buf *b, unsigned c)
-{
-    unsigned next = 0x100;
-    for (unsigned i = 0; i <= c; i++) {
-        bool self = (i >= 0x21 && i <= 0x7E) || (i >= 0xA1 && i <= 0xAC) || i >= 0xAE;
-        if (i == c) buf_utf8(b, self ? i : next);
-        next += !self;
-    }
-}
-
-/* A byte-level BPE: ids 0..255 the bytes, then the merges' results in order, then the tokens `extra` with their types. */
-struct tiny_tok {
-    const char *text;
-    int32_t type;
-};
-static void tiny_bpe(struct gm *m, const char *pre, const char *const *merges, size_t n_merge, const struct tiny_tok *extra, size_t n_extra)
-{
-    gm_init(m);
-    gm_str(m, "general.architecture", "llama");
-    gm_str(m, G "model", "gpt2");
-    gm_str(m, G "pre", pre);
-    uint64_t n = 256 + n_merge + n_extra;
-    struct buf *b = gm_arr(m, G "tokens", GGUF_STR, n);
-    for (unsigned i = 0; i < 256; i++) {
-        struct buf z = {0};
-        byte_char(&z, i);
-        gm_put_str(b, z.p, z.n);
-        buf_free(&z);
-    }
-    for (size_t i = 0; i < n_merge; i++) {
-        char z[200], *sp;
-        snprintf(z, sizeof z, "%s", merges[i]);
-        sp = strchr(z + 1, ' ');
-        memmove(sp, sp + 1, strlen(sp));
-        gm_put_str(b, z, strlen(z));
-    }
-    for (size_t i = 0; i < n_extra; i++) gm_put_str(b, extra[i].text, strlen(extra[i].text));
-    b = gm_arr(m, G "token_type", GGUF_I32, n);
-    for (uint64_t i = 0; i < n; i++) gm_put_u32(b, i < 256 + n_merge ? 1 : (uint32_t)extra[i - 256 - n_merge].type);
-    b = gm_arr(m, G "merges", GGUF_STR, n_merge);
-    for (size_t i = 0; i < n_merge; i++) gm_put_str(b, merges[i], strlen(merges[i]));
-}
-
-static const char *const merges1[] = {"h e", "l l", "he ll", "hell o", "\xC4\xA0 w", "o r", "\xC4\xA0w or", "\xC4\xA0wor l", "\xC4\xA0worl d", "1 2", "\xC4\xA0 \xC4\xA0"};
+static const char *const merges1[] = {"h e",          "l l",           "he ll",          "hell o", "\xC4\xA0 w",       "o r",
+                                      "\xC4\xA0w or", "\xC4\xA0wor l", "\xC4\xA0worl d", "1 2",    "\xC4\xA0 \xC4\xA0"};
 /* 256 he, 257 ll, 258 hell, 259 hello, 260 _w, 261 or, 262 _wor, 263 _worl, 264 _world, 265 12, 266 __ */
-static const struct tiny_tok extra1[] = {{"<|bos|>", 3}, {"<|im_end|>", 3}, {"<tool>", 4}, {"<tool>>", 4}, {"<|im_end|>x", 3}, {"   ", 4}, {"<EOT>", 4}, {"<plain>", 1}};
+static const struct tiny_tok extra1[] = {{"<|bos|>", 3},     {"<|im_end|>", 3}, {"<tool>", 4}, {"<tool>>", 4},
+                                         {"<|im_end|>x", 3}, {"   ", 4},        {"<EOT>", 4},  {"<plain>", 1}};
 /* 267 bos, 268 im_end, 269 tool, 270 tool>>, 271, 272 three spaces, 273 EOT, 274 text that is no byte string of merges */
 
 static void tiny_open(struct gm *m) { tiny_bpe(m, "gpt-2", merges1, ARRAY_LEN(merges1), extra1, ARRAY_LEN(extra1)); }
@@ -395,12 +362,12 @@ static void bpe_small(void **state)
     IDS(t, "helloworld", 0, 259, 'w', 261, 'l', 'd');
     IDS(t, "hello world", TOK_ADD, 267, 259, 264, 268);
     IDS(t, "", TOK_ADD, 267, 268);
-    IDS(t, "<|bos|>hello", TOK_ADD | TOK_SPECIAL, 267, 259, 268);                             /* no second BOS */
-    IDS(t, "<|bos|>hello<|im_end|>", TOK_ADD | TOK_SPECIAL, 267, 259, 268);                   /* nor EOS */
-    IDS(t, "hello<|im_end|>x<|im_end|>", TOK_SPECIAL, 259, 271, 268);                         /* longest first */
+    IDS(t, "<|bos|>hello", TOK_ADD | TOK_SPECIAL, 267, 259, 268);                 /* no second BOS */
+    IDS(t, "<|bos|>hello<|im_end|>", TOK_ADD | TOK_SPECIAL, 267, 259, 268);       /* nor EOS */
+    IDS(t, "hello<|im_end|>x<|im_end|>", TOK_SPECIAL, 259, 271, 268);             /* longest first */
     IDS(t, "<tool>>hello<tool><tool", 0, 270, 259, 269, '<', 't', 'o', 'o', 'l'); /* user-defined: always */
-    IDS(t, "hello    12", 0, 259, 272, ' ', 265);                                      /* leftmost-longest: three spaces, one left */
-    struct ids v = encode(t, "<|bos|><|im_end|><EOT><plain>", 29, 0); /* text alone gives no special token */
+    IDS(t, "hello    12", 0, 259, 272, ' ', 265);                                 /* leftmost-longest: three spaces, one left */
+    struct ids v = encode(t, "<|bos|><|im_end|><EOT><plain>", 29, 0);             /* text alone gives no special token */
     for (size_t i = 0; i < v.n; i++) assert_true(v.v[i] < 256);
     ids_free(&v);
     assert_int_equal(tok_attr(t, 273), TOK_CONTROL); /* ends a text by its name */
@@ -411,7 +378,8 @@ static void bpe_small(void **state)
     assert_int_equal(tok_find(t, str_of("<tool>?")), -1);
     assert_int_equal(tok_find(t, str_of("")), -1);
     assert_true(str_eq(tok_text(t, 264), "\xC4\xA0world") && tok_text(t, 275).n == 0 && tok_text(t, -1).n == 0);
-    assert_true(str_eq(tok_piece(t, 264, false), " world") && tok_piece(t, 267, false).n == 0 && str_eq(tok_piece(t, 267, true), "<|bos|>"));
+    assert_true(str_eq(tok_piece(t, 264, false), " world") && tok_piece(t, 267, false).n == 0 &&
+                str_eq(tok_piece(t, 267, true), "<|bos|>"));
     assert_true(str_eq(tok_piece(t, 269, false), "<tool>"));
     assert_true(str_eq(tok_chat_template(t), "{{ messages }}"));
     all_cases(t);
@@ -425,7 +393,11 @@ static void bos_default(void **state)
     static const struct {
         const char *pre;
         bool bos, adds;
-    } c[] = {{"llama-bpe", true, true}, {"llama-bpe", false, false}, {"tekken", true, true}, {"qwen2", true, false}, {"gpt-2", true, false}};
+    } c[] = {{"llama-bpe", true, true},
+             {"llama-bpe", false, false},
+             {"tekken", true, true},
+             {"qwen2", true, false},
+             {"gpt-2", true, false}};
     for (size_t i = 0; i < ARRAY_LEN(c); i++) {
         struct gm m;
         struct tok *t;
@@ -451,8 +423,10 @@ static void whole_piece(void **state)
         tiny_bpe(&m, whole ? "llama-bpe" : "gpt-2", merges1, ARRAY_LEN(merges1), odd, 2);
         if (open_gm(&m, &t, &e) < 0) fail_msg("%s", e.msg);
         gm_free(&m);
-        if (whole) IDS(t, "oh oh ohoh", 0, 267, 268, ' ', 'o', 'h', 'o', 'h');
-        else IDS(t, "oh oh", 0, 'o', 'h', ' ', 'o', 'h');
+        if (whole)
+            IDS(t, "oh oh ohoh", 0, 267, 268, ' ', 'o', 'h', 'o', 'h');
+        else
+            IDS(t, "oh oh", 0, 'o', 'h', ' ', 'o', 'h');
         tok_close(t);
     }
 }
@@ -480,39 +454,25 @@ static void missing_bytes(void **state)
     tok_close(t);
 }
 
-/* SentencePiece: tokens with scores. */
-struct spm_tok {
-    const char *text;
-    float score;
-    int32_t type;
-};
-static void tiny_spm(struct gm *m, const struct spm_tok *v, size_t n, bool bytes)
-{
-    size_t all = n + (bytes ? 256 : 0);
-    gm_init(m);
-    gm_str(m, "general.architecture", "llama");
-    gm_str(m, G "model", "llama");
-    struct buf *b = gm_arr(m, G "tokens", GGUF_STR, all);
-    for (size_t i = 0; i < all; i++) {
-        char z[16];
-        snprintf(z, sizeof z, "<0x%02X>", (unsigned)(i - n) & 255);
-        const char *p = i < n ? v[i].text : z;
-        gm_put_str(b, p, strlen(p));
-    }
-    b = gm_arr(m, G "scores", GGUF_F32, all);
-    for (size_t i = 0; i < all; i++) {
-        float s = i < n ? v[i].score : 0;
-        buf_put(b, &s, 4);
-    }
-    b = gm_arr(m, G "token_type", GGUF_I32, all);
-    for (size_t i = 0; i < all; i++) gm_put_u32(b, i < n ? (uint32_t)v[i].type : 6);
-}
-
 static void spm_small(void **state)
 {
     (void)state;
-    static const struct spm_tok v[] = {{"<unk>", 0, 2}, {"<s>", 0, 3}, {"</s>", 0, 3}, {"\xE2\x96\x81", -3, 1}, {"a", -4, 1}, {"b", -5, 1}, {"ab", -1, 1},
-                                       {"ba", -1, 1}, {"\xE2\x96\x81" "a", -2, 1}, {"s>", -1, 1}, {"<", -9, 1}, {"s", -9, 1}, {">", -9, 1}, {"<end>", 0, 4}};
+    static const struct spm_tok v[] = {{"<unk>", 0, 2},
+                                       {"<s>", 0, 3},
+                                       {"</s>", 0, 3},
+                                       {"\xE2\x96\x81", -3, 1},
+                                       {"a", -4, 1},
+                                       {"b", -5, 1},
+                                       {"ab", -1, 1},
+                                       {"ba", -1, 1},
+                                       {"\xE2\x96\x81"
+                                        "a",
+                                        -2, 1},
+                                       {"s>", -1, 1},
+                                       {"<", -9, 1},
+                                       {"s", -9, 1},
+                                       {">", -9, 1},
+                                       {"<end>", 0, 4}};
     for (int bytes = 0; bytes < 2; bytes++) {
         struct gm m;
         struct tok *t;
@@ -521,15 +481,17 @@ static void spm_small(void **state)
         gm_str(&m, "general.name", "My Phi-3 clone");
         if (open_gm(&m, &t, &e) < 0) fail_msg("%s", e.msg);
         gm_free(&m);
-        IDS(t, "ab", 0, 3, 6);               /* best score first: ab before _a */
-        IDS(t, "aba", 0, 3, 6, 4);           /* equal scores: leftmost */
+        IDS(t, "ab", 0, 3, 6);     /* best score first: ab before _a */
+        IDS(t, "aba", 0, 3, 6, 4); /* equal scores: leftmost */
         IDS(t, "a", 0, 8);
-        IDS(t, "<s>", 0, 3, 10, 9);          /* text never merges into a control token */
+        IDS(t, "<s>", 0, 3, 10, 9);            /* text never merges into a control token */
         IDS(t, "a<s>a", TOK_SPECIAL, 8, 1, 8); /* a space again behind a special token */
-        IDS(t, "<end> \n a", 0, 13, 8);      /* phi-3: whitespace behind a special token goes ... */
+        IDS(t, "<end> \n a", 0, 13, 8);        /* phi-3: whitespace behind a special token goes ... */
         IDS(t, "<s> a", TOK_SPECIAL, 1, 3, 8); /* ... but not behind <s> */
-        if (bytes) IDS(t, "\xC3\xA9", 0, 3, 14 + 0xC3, 14 + 0xA9);
-        else IDS(t, "\xC3\xA9", 0, 3, 0);
+        if (bytes)
+            IDS(t, "\xC3\xA9", 0, 3, 14 + 0xC3, 14 + 0xA9);
+        else
+            IDS(t, "\xC3\xA9", 0, 3, 0);
         tok_close(t);
     }
     struct gm m; /* no space in front */
@@ -586,8 +548,10 @@ static void naive(const struct tok *t, struct ids *out, const char *p, size_t n)
     }
     for (size_t i = 0; i < k; i++) {
         int32_t id = FIND(at[i], at[i + 1]);
-        if (id >= 0) ids_push(out, id, NULL);
-        else for (size_t q = at[i]; q < at[i + 1]; q++) ids_push(out, t->byte_id[(unsigned char)p[q]], NULL);
+        if (id >= 0)
+            ids_push(out, id, NULL);
+        else
+            for (size_t q = at[i]; q < at[i + 1]; q++) ids_push(out, t->byte_id[(unsigned char)p[q]], NULL);
     }
 #undef FIND
 }
@@ -669,8 +633,10 @@ static void random_vocabularies(void **state)
             while (n < want) { /* random, then periodic: the hard case for windows */
                 static const char *const set[] = {"a", "b", "c", "\xC3\xA9", "d"};
                 const char *z = set[rnd(letters)];
-                if (n > from + period && rnd(30) && k % 3 && !spm) p[n] = p[n - period], n++;
-                else memcpy(p + n, z, strlen(z)), n += strlen(z);
+                if (n > from + period && rnd(30) && k % 3 && !spm)
+                    p[n] = p[n - period], n++;
+                else
+                    memcpy(p + n, z, strlen(z)), n += strlen(z);
             }
             struct ids a = {0}, b = {0}, c = {0};
             naive(t, &a, p, n);
@@ -721,11 +687,25 @@ static size_t split_all(const struct pre *x, const char *p, size_t n, size_t *ou
 static void random_text(struct buf *b)
 {
     static const char *const pool[] = {
-        "abcxyzstdmrelv", "ABCXYZSTDM", "0123456789", "      ", " \t\n\r\v\f\n\r", ".,;:!?'\"()[]{}<>-_=+*/\\|@#$%^&~`", "''''sStTmMdDreRElLvV",
-        "\xC3\xA4\xC3\xB6\xC3\x89\xC3\x9F\xC7\x85\xC5\xBF", "\xD0\xB0\xD0\x91\xD0\xB3\xCE\xA9", "\xE4\xB8\x80\xE4\xB8\x81\xE9\xBE\xA5\xE9\xBE\xA6\xE3\x81\x82\xE3\x82\xA0\xE3\x83\xBF",
-        "\xEA\xB0\x80\xED\x9E\xA3", "\xD8\xA7\xD8\xA8", "\xCC\x81\xCC\x88\xE0\xA4\xBF\xE0\xA5\x80", "\xF0\x9F\x98\x80\xF0\x9F\x8F\xBD\xE2\x80\x8D\xEF\xB8\x8F",
-        "\x01\x1b\x7f\xEF\xBF\xBD\xE2\x80\x8B\xEE\x80\x80", "\xEF\xBC\x91\xD9\xA3\xC2\xBD\xC2\xB2\xE2\x85\xA3", "\xF0\x90\x90\x80\xF0\x90\x90\xA8\xF0\xA0\x9C\x8E\xF0\x9D\x95\xAC",
-        "\xCA\xB0\xCB\x91\xC2\xAA\xC2\xBA", "\xE3\x80\x82\xEF\xBC\x81\xE2\x80\x98\xE3\x80\x80\xEF\xBC\x9A\xC2\xA0\xC2\x85\xE2\x80\x83",
+        "abcxyzstdmrelv",
+        "ABCXYZSTDM",
+        "0123456789",
+        "      ",
+        " \t\n\r\v\f\n\r",
+        ".,;:!?'\"()[]{}<>-_=+*/\\|@#$%^&~`",
+        "''''sStTmMdDreRElLvV",
+        "\xC3\xA4\xC3\xB6\xC3\x89\xC3\x9F\xC7\x85\xC5\xBF",
+        "\xD0\xB0\xD0\x91\xD0\xB3\xCE\xA9",
+        "\xE4\xB8\x80\xE4\xB8\x81\xE9\xBE\xA5\xE9\xBE\xA6\xE3\x81\x82\xE3\x82\xA0\xE3\x83\xBF",
+        "\xEA\xB0\x80\xED\x9E\xA3",
+        "\xD8\xA7\xD8\xA8",
+        "\xCC\x81\xCC\x88\xE0\xA4\xBF\xE0\xA5\x80",
+        "\xF0\x9F\x98\x80\xF0\x9F\x8F\xBD\xE2\x80\x8D\xEF\xB8\x8F",
+        "\x01\x1b\x7f\xEF\xBF\xBD\xE2\x80\x8B\xEE\x80\x80",
+        "\xEF\xBC\x91\xD9\xA3\xC2\xBD\xC2\xB2\xE2\x85\xA3",
+        "\xF0\x90\x90\x80\xF0\x90\x90\xA8\xF0\xA0\x9C\x8E\xF0\x9D\x95\xAC",
+        "\xCA\xB0\xCB\x91\xC2\xAA\xC2\xBA",
+        "\xE3\x80\x82\xEF\xBC\x81\xE2\x80\x98\xE3\x80\x80\xEF\xBC\x9A\xC2\xA0\xC2\x85\xE2\x80\x83",
     };
     for (uint32_t k = 1 + rnd(12); k > 0; k--) {
         const char *p = pool[rnd(ARRAY_LEN(pool))];
@@ -746,10 +726,13 @@ static void splitters_equal_pcre(void **state)
     for (size_t r = 0; r < pre_table_n; r++) {
         struct pre hand, ref;
         struct err e = {0};
-        if (pre_init(&hand, &pre_table[r], false, &e) < 0 || pre_init(&ref, &pre_table[r], true, &e) < 0) fail_msg("%s: %s", pre_table[r].name, e.msg);
+        if (pre_init(&hand, &pre_table[r], false, &e) < 0 || pre_init(&ref, &pre_table[r], true, &e) < 0)
+            fail_msg("%s: %s", pre_table[r].name, e.msg);
         bool same = r > 0; /* rows with the patterns of the row above need no second run */
         for (size_t i = 0; same && i < PRE_MAX_STEP; i++)
-            same = pre_table[r].step[i] == pre_table[r - 1].step[i] || (pre_table[r].step[i] && pre_table[r - 1].step[i] && strcmp(pre_table[r].step[i], pre_table[r - 1].step[i]) == 0);
+            same =
+                pre_table[r].step[i] == pre_table[r - 1].step[i] ||
+                (pre_table[r].step[i] && pre_table[r - 1].step[i] && strcmp(pre_table[r].step[i], pre_table[r - 1].step[i]) == 0);
         for (uint32_t i = 0; i < hand.n_step; i++) fast += hand.step[i].kind != PRE_PCRE;
         rnd_state = r + 1;
         for (int k = 0; k < (same ? 20 : 4000); k++) {
@@ -761,7 +744,8 @@ static void splitters_equal_pcre(void **state)
             if (nx != ny || memcmp(x, y, nx * sizeof *x) != 0) {
                 size_t i = 0;
                 while (i < nx && i < ny && x[i] == y[i]) i++;
-                fail_msg("%s: \"%s\": piece %zu ends at %zu, PCRE2 says %zu", pre_table[r].name, b.p, i, i < nx ? x[i] : 0, i < ny ? y[i] : 0);
+                fail_msg("%s: \"%s\": piece %zu ends at %zu, PCRE2 says %zu", pre_table[r].name, b.p, i, i < nx ? x[i] : 0,
+                         i < ny ? y[i] : 0);
             }
             buf_free(&b);
         }
@@ -778,7 +762,10 @@ static void splitter_facts(void **state)
     static const struct {
         const char *pre, *text, *pieces; /* pieces: text with | between */
     } c[] = {
-        {"llama-bpe", "It'S I'\xC5\xBF" "a 12345", "It|'S| I|'\xC5\xBF|a| |123|45"},
+        {"llama-bpe",
+         "It'S I'\xC5\xBF"
+         "a 12345",
+         "It|'S| I|'\xC5\xBF|a| |123|45"},
         {"qwen2", "12a", "1|2|a"},
         {"gpt-2", "I'M it's 12345  x", "I|'|M| it|'s| 12345| | x"},
         {"gpt-4o", "HTTPServer don't CamelCase", "HTTPServer| don't| Camel|Case"},
@@ -808,8 +795,11 @@ static void splitter_facts(void **state)
 static void table_names(void **state)
 {
     (void)state;
-    static const char *const must[] = {"default", "gpt-2", "gpt-4o", "mpt", "smollm", "llama-bpe", "llama3", "llama-v3", "falcon3", "qwen2", "deepseek-r1-qwen", "megrez", "qwen35",
-                                       "tekken", "deepseek-llm", "deepseek-coder", "deepseek-v3", "falcon", "starcoder", "refact", "command-r", "olmo", "dbrx", "phi-2", "stablelm2"};
+    static const char *const must[] = {"default",          "gpt-2",       "gpt-4o",   "mpt",       "smollm",
+                                       "llama-bpe",        "llama3",      "llama-v3", "falcon3",   "qwen2",
+                                       "deepseek-r1-qwen", "megrez",      "qwen35",   "tekken",    "deepseek-llm",
+                                       "deepseek-coder",   "deepseek-v3", "falcon",   "starcoder", "refact",
+                                       "command-r",        "olmo",        "dbrx",     "phi-2",     "stablelm2"};
     for (size_t i = 0; i < ARRAY_LEN(must); i++) assert_non_null(pre_find(must[i]));
     size_t n = 0;
     while (tok_pre_name(n)) n++;
@@ -938,7 +928,8 @@ static void refusals(void **state)
         tiny_open(&m);
         bad[i].make(&m);
         int rc = open_gm(&m, &t, &e);
-        if (rc != bad[i].code || t || !strstr(e.msg, bad[i].say) || !strstr(e.msg, "tok.gguf: ")) fail_msg("case %zu: code %d, \"%s\"; wanted %d, \"%s\"", i, rc, e.msg, bad[i].code, bad[i].say);
+        if (rc != bad[i].code || t || !strstr(e.msg, bad[i].say) || !strstr(e.msg, "tok.gguf: "))
+            fail_msg("case %zu: code %d, \"%s\"; wanted %d, \"%s\"", i, rc, e.msg, bad[i].code, bad[i].say);
         assert_null(strchr(e.msg, '\n'));
         gm_free(&m);
     }
@@ -989,7 +980,8 @@ static void fill(struct buf *b, int kind, size_t n)
 static void linear(void **state)
 {
     (void)state;
-    static const char *const rows[] = {"gpt-2", "llama-bpe", "gpt-4o", "tekken", "deepseek-llm", "deepseek-v3", "default", "seed-coder", "bloom"};
+    static const char *const rows[] = {"gpt-2",       "llama-bpe", "gpt-4o",     "tekken", "deepseek-llm",
+                                       "deepseek-v3", "default",   "seed-coder", "bloom"};
     struct tok *spm = open_path("tests/data/models/stories260K.gguf");
     for (size_t r = 0; r <= ARRAY_LEN(rows); r++) {
         struct gm m;
@@ -1013,7 +1005,9 @@ static void linear(void **state)
                 buf_free(&b);
                 ids_free(&v);
             }
-            if (steps[1] > steps[0] * 2.05 + 1000) fail_msg("%s, kind %d: %llu steps, then %llu", rows[r % ARRAY_LEN(rows)], kind, (unsigned long long)steps[0], (unsigned long long)steps[1]);
+            if (steps[1] > steps[0] * 2.05 + 1000)
+                fail_msg("%s, kind %d: %llu steps, then %llu", rows[r % ARRAY_LEN(rows)], kind, (unsigned long long)steps[0],
+                         (unsigned long long)steps[1]);
         }
         tok_close(t);
     }
@@ -1089,8 +1083,10 @@ static void random_bytes(void **state)
         struct buf b = {0};
         rnd_state = (uint64_t)k;
         for (uint32_t n = rnd(6); n > 0; n--) {
-            if (rnd(3)) random_text(&b);
-            else buf_putc(&b, (char)rnd(256));
+            if (rnd(3))
+                random_text(&b);
+            else
+                buf_putc(&b, (char)rnd(256));
         }
         for (int i = 0; i < 2; i++) round_trip(t[i], b.p ? b.p : "", b.n);
         buf_free(&b);
