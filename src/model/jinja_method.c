@@ -68,7 +68,9 @@ M(m_swapcase)
     for (size_t i = 0; i < s.n;) {
         uint32_t c;
         size_t k = jinja_cp_at(s, i, &c);
-        jinja_put_case(&b, c, jinja_is_class((struct str){s.p + i, k}, "isupper") ? CASE_LOWER : CASE_UPPER);
+        if (jinja_is_class((struct str){s.p + i, k}, "isupper")) jinja_put_case(&b, c, CASE_LOWER);
+        else if (jinja_is_class((struct str){s.p + i, k}, "islower")) jinja_put_case(&b, c, CASE_UPPER);
+        else buf_put(&b, s.p + i, k); /* title case letters stay */
         i += k;
     }
     TRY(jinja_str_take(r, &b, out));
