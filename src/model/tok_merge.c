@@ -132,6 +132,7 @@ struct tok_big {
     uint32_t *prev, *next, *at; /* at[n]: end */
     uint64_t *pair, *heap;      /* heap of rank << 32 | symbol */
     size_t heap_n;
+    uint32_t from, len, n; /* the window that id[] and at[] are the result of; len 0: none */
 };
 
 static void big_free(struct tok_big *b)
@@ -195,6 +196,14 @@ static inline bool merge_window(struct tok_work *w, bool spm, uint32_t from, uin
 {
     if (!big_reserve(w, end - from)) return false;
     struct tok_big *b = w->big;
+    if (b->len == end - from &&
+        memcmp(w->base + b->from, w->base + from, b->len) == 0) { /* the same text again: a long line of one letter */
+        for (uint32_t i = 0; i <= b->n; i++) b->at[i] += from - b->from;
+        b->from = from;
+        w->steps += b->n;
+        *n_out = b->n;
+        return true;
+    }
     uint32_t n = 0;
     for (uint32_t i = from, len; i < end; i += len, n++) {
         b->id[n] = symbol_at(w, spm, i, end, &len);
@@ -227,7 +236,9 @@ static inline bool merge_window(struct tok_work *w, bool spm, uint32_t from, uin
         b->at[k] = b->at[i];
     }
     b->at[k] = end;
-    *n_out = k;
+    b->from = from;
+    b->len = end - from;
+    *n_out = b->n = k;
     return true;
 }
 
