@@ -1,5 +1,5 @@
-/* chat.c: from messages to prompt text. The variables are those of transformers' apply_chat_template: messages, tools and documents (null when not
- * given), add_generation_prompt, and the special tokens' texts. */
+/* chat.c: from messages to prompt text. The variables are those of transformers' apply_chat_template: messages, tools and
+ * documents (null when not given), add_generation_prompt, and the special tokens' texts. */
 #include "model/chat.h"
 #include <string.h>
 
@@ -8,7 +8,8 @@ static int check_content(const json_t *c, size_t i, struct err *e)
     if (!c || json_is_null(c) || json_is_string(c)) return OK;
     if (!json_is_array(c)) return err_set(e, E_FORMAT, "messages[%zu]: \"content\" must be a string, null or a list of parts", i);
     for (size_t k = 0; k < json_array_size(c); k++)
-        if (!json_is_object(json_array_get(c, k))) return err_set(e, E_FORMAT, "messages[%zu]: \"content\"[%zu] must be an object", i, k);
+        if (!json_is_object(json_array_get(c, k)))
+            return err_set(e, E_FORMAT, "messages[%zu]: \"content\"[%zu] must be an object", i, k);
     return OK;
 }
 
@@ -19,7 +20,8 @@ static int check_messages(const json_t *m, struct err *e)
     for (size_t i = 0; i < json_array_size(m); i++) {
         const json_t *x = json_array_get(m, i);
         if (!json_is_object(x)) return err_set(e, E_FORMAT, "messages[%zu] must be an object", i);
-        if (!json_is_string(json_object_get(x, "role"))) return err_set(e, E_FORMAT, "messages[%zu]: \"role\" must be a string", i);
+        if (!json_is_string(json_object_get(x, "role")))
+            return err_set(e, E_FORMAT, "messages[%zu]: \"role\" must be a string", i);
         TRY(check_content(json_object_get(x, "content"), i, e));
     }
     return OK;
@@ -48,7 +50,8 @@ static int put_default(json_t *vars, const char *key, json_t *v, struct err *e)
 int chat_vars(json_t **out, const json_t *in, const struct tok *tok, struct err *e)
 {
     *out = NULL;
-    if (!json_is_array(in) && !json_is_object(in)) return err_set(e, E_FORMAT, "an array of messages or an object of variables is expected");
+    if (!json_is_array(in) && !json_is_object(in))
+        return err_set(e, E_FORMAT, "an array of messages or an object of variables is expected");
     json_t *src = (json_t *)(uintptr_t)in; /* jansson takes no const where it counts references */
     json_t *v = json_is_array(in) ? json_object() : json_copy(src);
     int rc = OK;
@@ -67,7 +70,8 @@ out:
     return rc;
 }
 
-int chat_render(struct buf *out, struct str tmpl, const json_t *messages, const struct tok *tok, bool generation_prompt, struct err *e)
+int chat_render(struct buf *out, struct str tmpl, const json_t *messages, const struct tok *tok, bool generation_prompt,
+                struct err *e)
 {
     static const struct jinja_opt opt = {.now = INT64_MIN};
     json_t *v = NULL;

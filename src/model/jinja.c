@@ -25,8 +25,7 @@ static int copy_text(struct jinja *j, const char *text, size_t n, struct err *e)
     size_t bad = utf8_check(t, k);
     if (bad == k) return OK;
     uint32_t line = 1;
-    for (size_t i = 0; i < bad; i++)
-        line += t[i] == '\n';
+    for (size_t i = 0; i < bad; i++) line += t[i] == '\n';
     return jinja_bad(e, line, "the template is not valid UTF-8");
 }
 

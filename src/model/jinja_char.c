@@ -1,11 +1,12 @@
-/* jinja_char.c: characters of strings: UTF-8 stepping, Python's classes (isspace, isdigit, printable, ...), full case mapping, stripping, lines,
- * searching. Categories and simple mappings come from utf8proc; mappings to several characters from the table below. Invalid bytes, which only a
- * broken caller could bring in, count as one character each. */
+/* jinja_char.c: characters of strings: UTF-8 stepping, Python's classes (isspace, isdigit, printable, ...), full case mapping,
+ * stripping, lines, searching. Categories and simple mappings come from utf8proc; mappings to several characters from the table
+ * below. Invalid bytes, which only a broken caller could bring in, count as one character each. */
 #include "model/jinja_impl.h"
 #include <string.h>
 #include <utf8proc.h>
 
-/* Unicode 14 SpecialCasing.txt, the unconditional part (the one lower case entry, U+0130, is in the code). Title case differs for ligatures. */
+/* Unicode 14 SpecialCasing.txt, the unconditional part (the one lower case entry, U+0130, is in the code). Title case differs for
+ * ligatures. */
 /* clang-format off */
 static const struct {
     uint32_t cp, up[3], title[3];
@@ -87,8 +88,7 @@ uint32_t jinja_cp_at(struct str s, size_t off, uint32_t *cp)
 size_t jinja_cp_count(struct str s)
 {
     size_t n = 0;
-    for (size_t i = 0; i < s.n; i++)
-        n += ((unsigned char)s.p[i] & 0xc0) != 0x80;
+    for (size_t i = 0; i < s.n; i++) n += ((unsigned char)s.p[i] & 0xc0) != 0x80;
     return n;
 }
 
@@ -102,8 +102,8 @@ size_t jinja_cp_off(struct str s, size_t i)
 
 bool jinja_space(uint32_t c)
 {
-    return (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 ||
-           c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+    return (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+           (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
 bool jinja_linebreak(uint32_t c)
@@ -153,9 +153,10 @@ static bool is_decimal(uint32_t c) { return c < 0x80 ? c - '0' < 10 : category(c
 /* Numeric_Type=Digit: superscripts, subscripts and encircled digits (DerivedNumericType.txt, without the historic scripts). */
 static bool is_digit(uint32_t c)
 {
-    return is_decimal(c) || c == 0xb2 || c == 0xb3 || c == 0xb9 || c == 0x2070 || (c >= 0x2074 && c <= 0x2079) || (c >= 0x2080 && c <= 0x2089) ||
-           (c >= 0x2460 && c <= 0x2468) || (c >= 0x2474 && c <= 0x247c) || (c >= 0x2488 && c <= 0x2490) || c == 0x24ea ||
-           (c >= 0x24f5 && c <= 0x24fd) || c == 0x24ff || (c >= 0x2776 && c <= 0x277e) || (c >= 0x2780 && c <= 0x2788) || (c >= 0x278a && c <= 0x2792);
+    return is_decimal(c) || c == 0xb2 || c == 0xb3 || c == 0xb9 || c == 0x2070 || (c >= 0x2074 && c <= 0x2079) ||
+           (c >= 0x2080 && c <= 0x2089) || (c >= 0x2460 && c <= 0x2468) || (c >= 0x2474 && c <= 0x247c) ||
+           (c >= 0x2488 && c <= 0x2490) || c == 0x24ea || (c >= 0x24f5 && c <= 0x24fd) || c == 0x24ff ||
+           (c >= 0x2776 && c <= 0x277e) || (c >= 0x2780 && c <= 0x2788) || (c >= 0x278a && c <= 0x2792);
 }
 static bool is_numeric(uint32_t c)
 {
@@ -204,7 +205,8 @@ int jinja_is_class(struct str s, const char *name)
         } else if (strcmp(k, "printable") == 0) {
             ok = jinja_printable(c);
         } else { /* identifier */
-            ok = c == '_' || is_alpha(c) || (i > 0 && (is_decimal(c) || category(c) == UTF8PROC_CATEGORY_MN || category(c) == UTF8PROC_CATEGORY_MC));
+            ok = c == '_' || is_alpha(c) ||
+                 (i > 0 && (is_decimal(c) || category(c) == UTF8PROC_CATEGORY_MN || category(c) == UTF8PROC_CATEGORY_MC));
         }
         if (!ok) return 0;
         i += len;
@@ -228,16 +230,14 @@ void jinja_put_case(struct buf *b, uint32_t c, enum jinja_case m)
         return;
     }
     uint32_t n = jinja_special_case(c, m, o);
-    for (uint32_t i = 0; i < n; i++)
-        buf_utf8(b, o[i]);
+    for (uint32_t i = 0; i < n; i++) buf_utf8(b, o[i]);
     if (n) return;
     int32_t x = (int32_t)c;
     if (m == CASE_FOLD) {
         utf8proc_int32_t f[8];
         int cls = UTF8PROC_BOUNDCLASS_START;
         utf8proc_ssize_t k = utf8proc_decompose_char(x, f, 8, UTF8PROC_CASEFOLD, &cls);
-        for (utf8proc_ssize_t i = 0; i < MIN(k, 8); i++)
-            buf_utf8(b, (uint32_t)f[i]);
+        for (utf8proc_ssize_t i = 0; i < MIN(k, 8); i++) buf_utf8(b, (uint32_t)f[i]);
         return;
     }
     buf_utf8(b, (uint32_t)(m == CASE_UPPER ? utf8proc_toupper(x) : m == CASE_TITLE ? utf8proc_totitle(x) : utf8proc_tolower(x)));
@@ -262,8 +262,7 @@ static bool final_sigma(struct str s, size_t at)
     uint32_t c;
     bool before = false;
     for (size_t i = at; i > 0 && !before;) {
-        do
-            i--;
+        do i--;
         while (i > 0 && ((unsigned char)s.p[i] & 0xc0) == 0x80);
         jinja_cp_at(s, i, &c);
         if (ignorable(c)) continue;
@@ -324,8 +323,7 @@ struct str jinja_strip(struct str s, struct str chars, bool def, bool left, bool
     }
     while (right && s.n) {
         size_t i = s.n - 1;
-        while (i > 0 && ((unsigned char)s.p[i] & 0xc0) == 0x80)
-            i--;
+        while (i > 0 && ((unsigned char)s.p[i] & 0xc0) == 0x80) i--;
         jinja_cp_at(s, i, &c);
         if (def ? !jinja_space(c) : !in_set(chars, c)) break;
         s.n = i;

@@ -1,5 +1,6 @@
-/* jinja_eval.c: walks the tree. Every level of recursion passes eval() or run_body(), which count depth and steps; frames are kept small by leaving
- * each kind of node to its own function. Output goes to one buffer: a macro, set block or filter block writes at its end and cuts its part off. */
+/* jinja_eval.c: walks the tree. Every level of recursion passes eval() or run_body(), which count depth and steps; frames are
+ * kept small by leaving each kind of node to its own function. Output goes to one buffer: a macro, set block or filter block
+ * writes at its end and cuts its part off. */
 #include "model/jinja_impl.h"
 #include <string.h>
 
@@ -11,7 +12,8 @@ static int run_body(struct rt *r, const struct body *b);
 
 static int deeper(struct rt *r)
 {
-    if (UNLIKELY(++r->depth > JINJA_MAX_DEPTH)) return jinja_bound(r, "calls and blocks nested more than %d levels deep", JINJA_MAX_DEPTH);
+    if (UNLIKELY(++r->depth > JINJA_MAX_DEPTH))
+        return jinja_bound(r, "calls and blocks nested more than %d levels deep", JINJA_MAX_DEPTH);
     if (UNLIKELY(++r->steps > r->max_steps)) return jinja_steps_over(r);
     return OK;
 }
@@ -21,8 +23,7 @@ static int deeper(struct rt *r)
 static struct act *act_up(struct rt *r, uint32_t hops)
 {
     struct act *a = r->act;
-    while (hops--)
-        a = a->up;
+    while (hops--) a = a->up;
     return a;
 }
 
@@ -57,8 +58,7 @@ static void enter_frame(struct rt *r, const struct frame *f)
 
 static void leave_frame(struct rt *r, const struct frame *f)
 {
-    for (uint32_t i = 0; i < f->n; i++)
-        r->act->v[f->v[i].slot] = v_missing();
+    for (uint32_t i = 0; i < f->n; i++) r->act->v[f->v[i].slot] = v_missing();
 }
 
 /* Room for n values on the argument stack; give_back with the old height. Falls back to the arena for big calls. */
@@ -102,8 +102,7 @@ static NOINLINE int unpack(struct rt *r, const struct node *t, struct val v)
     }
     if (l->n > t->u.l.n) return jinja_fail(r, "too many values to unpack (expected %u)", t->u.l.n);
     if (l->n < t->u.l.n) return jinja_fail(r, "not enough values to unpack (expected %u, got %u)", t->u.l.n, l->n);
-    for (uint32_t i = 0; i < l->n; i++)
-        TRY(assign(r, t->u.l.v[i], l->v[i]));
+    for (uint32_t i = 0; i < l->n; i++) TRY(assign(r, t->u.l.v[i], l->v[i]));
     return OK;
 }
 
@@ -112,8 +111,7 @@ static int check_ns(struct rt *r, const struct node *t)
 {
     if (t->k == N_NSREF && act_up(r, t->u.name.hops)->v[t->u.name.slot].t != V_NS)
         return jinja_fail(r, "cannot assign attribute on non-namespace object");
-    for (uint32_t i = 0; t->k == N_TUPLE && i < t->u.l.n; i++)
-        TRY(check_ns(r, t->u.l.v[i]));
+    for (uint32_t i = 0; t->k == N_TUPLE && i < t->u.l.n; i++) TRY(check_ns(r, t->u.l.v[i]));
     return OK;
 }
 
@@ -162,15 +160,13 @@ static NOINLINE int get_args(struct rt *r, const struct nargs *a, const struct v
     if (UNLIKELY(a->dyn || a->dynkw || extra)) {
         struct val *pos;
         TRY(room(r, a->n + a->n_kw, &pos));
-        for (uint32_t i = 0; i < a->n; i++)
-            TRY(eval(r, a->v[i], &pos[i]));
+        for (uint32_t i = 0; i < a->n; i++) TRY(eval(r, a->v[i], &pos[i]));
         if (a->dyn) {
             TRY(eval(r, a->dyn, &dyn));
             TRY(jinja_to_list(r, dyn, &l));
             n += l->n;
         }
-        for (uint32_t i = 0; i < a->n_kw; i++)
-            TRY(eval(r, a->kv[i], &pos[a->n + i]));
+        for (uint32_t i = 0; i < a->n_kw; i++) TRY(eval(r, a->kv[i], &pos[a->n + i]));
         if (a->dynkw) {
             TRY(eval(r, a->dynkw, &dynkw));
             if (dynkw.t != V_DICT) return jinja_fail(r, "argument after ** must be a mapping, not %s", jinja_type_name(dynkw));
@@ -198,7 +194,9 @@ static NOINLINE int get_args(struct rt *r, const struct nargs *a, const struct v
                 g->kv[i] = p->v;
             }
             for (uint32_t m = 0; m < i; m++)
-                if (str_same(kw[m], kw[i])) return jinja_fail(r, "got multiple values for keyword argument '%.*s'", (int)MIN(kw[i].n, (size_t)60), kw[i].p);
+                if (str_same(kw[m], kw[i]))
+                    return jinja_fail(r, "got multiple values for keyword argument '%.*s'", (int)MIN(kw[i].n, (size_t)60),
+                                      kw[i].p);
             TRY(jinja_work(r, 64 * (size_t)i));
         }
         g->kw = kw;
@@ -206,12 +204,10 @@ static NOINLINE int get_args(struct rt *r, const struct nargs *a, const struct v
         return OK;
     }
     TRY(room(r, n, &g->v));
-    for (g->n = 0; g->n < n; g->n++)
-        TRY(eval(r, a->v[g->n], &g->v[g->n]));
+    for (g->n = 0; g->n < n; g->n++) TRY(eval(r, a->v[g->n], &g->v[g->n]));
     if (!k) return OK;
     TRY(room(r, k, &g->kv));
-    for (; g->n_kw < k; g->n_kw++)
-        TRY(eval(r, a->kv[g->n_kw], &g->kv[g->n_kw]));
+    for (; g->n_kw < k; g->n_kw++) TRY(eval(r, a->kv[g->n_kw], &g->kv[g->n_kw]));
     return OK;
 }
 
@@ -231,7 +227,8 @@ static int lazily(struct rt *r, const struct jinja_fn *fn, int rc, uint32_t dept
 }
 
 /* Binds by "a,b,c" and calls. */
-int jinja_call_fn(struct rt *r, const struct jinja_fn *fn, struct val self, const struct args *g, const char *kind, struct val *out)
+int jinja_call_fn(struct rt *r, const struct jinja_fn *fn, struct val self, const struct args *g, const char *kind,
+                  struct val *out)
 {
     struct val a[JINJA_MAX_PARAM];
     uint32_t depth = r->data_depth;
@@ -243,10 +240,12 @@ int jinja_call_fn(struct rt *r, const struct jinja_fn *fn, struct val self, cons
         a[n] = n < g->n ? g->v[n] : v_missing();
         for (uint32_t i = 0; i < g->n_kw && !fn->pos_only; i++)
             if (g->kw[i].n == k && memcmp(g->kw[i].p, p, k) == 0) {
-                if (a[n].t != V_MISSING) return jinja_fail(r, "%s%s() got multiple values for argument '%.*s'", kind, fn->name, (int)k, p);
+                if (a[n].t != V_MISSING)
+                    return jinja_fail(r, "%s%s() got multiple values for argument '%.*s'", kind, fn->name, (int)k, p);
                 a[n] = g->kv[i];
             }
-        if (a[n].t == V_MISSING && n < fn->need) return jinja_fail(r, "%s%s() misses its argument '%.*s'", kind, fn->name, (int)k, p);
+        if (a[n].t == V_MISSING && n < fn->need)
+            return jinja_fail(r, "%s%s() misses its argument '%.*s'", kind, fn->name, (int)k, p);
         p += k + (p[k] == ',');
     }
     if (g->n > n) return jinja_fail(r, "%s%s() takes at most %u arguments (%u given)", kind, fn->name, n, g->n);
@@ -255,7 +254,8 @@ int jinja_call_fn(struct rt *r, const struct jinja_fn *fn, struct val self, cons
         for (const char *p = fn->params; *p && !fn->pos_only; p += strcspn(p, ",") + (p[strcspn(p, ",")] == ','))
             known |= strcspn(p, ",") == g->kw[i].n && memcmp(p, g->kw[i].p, g->kw[i].n) == 0;
         if (!known)
-            return jinja_fail(r, "%s%s() got an unexpected keyword argument '%.*s'", kind, fn->name, (int)MIN(g->kw[i].n, (size_t)60), g->kw[i].p);
+            return jinja_fail(r, "%s%s() got an unexpected keyword argument '%.*s'", kind, fn->name,
+                              (int)MIN(g->kw[i].n, (size_t)60), g->kw[i].p);
     }
     return lazily(r, fn, fn->fn(r, self, a, out), depth, out);
 }
@@ -294,22 +294,22 @@ static NOINLINE int bind_macro(struct rt *r, const struct nmacro *m, struct act 
         TRY(jinja_dict_new(r, &d));
         for (uint32_t k = 0; k < g->n_kw; k++) {
             bool mine = want_caller && str_eq(g->kw[k], "caller");
-            for (uint32_t i = MIN(g->n, m->n_arg); i < m->n_arg; i++)
-                mine |= str_same(g->kw[k], m->arg[i]->u.name.s);
+            for (uint32_t i = MIN(g->n, m->n_arg); i < m->n_arg; i++) mine |= str_same(g->kw[k], m->arg[i]->u.name.s);
             if (!mine) TRY(jinja_dict_set(r, d, v_str(g->kw[k].p, g->kw[k].n), g->kv[k]));
         }
         act->v[m->kwargs_slot] = (struct val){.t = V_DICT, .u.o = d};
     } else if (used < g->n_kw) {
-        return jinja_fail(r, "macro '%.*s' was given a keyword argument that it does not take, or twice", (int)MIN(m->name.n, (size_t)60), m->name.p);
+        return jinja_fail(r, "macro '%.*s' was given a keyword argument that it does not take, or twice",
+                          (int)MIN(m->name.n, (size_t)60), m->name.p);
     }
     if (m->varargs) {
         struct list *l;
         TRY(jinja_list_new(r, 0, &l));
-        for (uint32_t i = m->n_arg; i < g->n; i++)
-            TRY(jinja_list_push(r, l, g->v[i]));
+        for (uint32_t i = m->n_arg; i < g->n; i++) TRY(jinja_list_push(r, l, g->v[i]));
         act->v[m->varargs_slot] = v_tuple(l);
     } else if (g->n > m->n_arg) {
-        return jinja_fail(r, "macro '%.*s' takes not more than %u argument(s)", (int)MIN(m->name.n, (size_t)60), m->name.p, m->n_arg);
+        return jinja_fail(r, "macro '%.*s' takes not more than %u argument(s)", (int)MIN(m->name.n, (size_t)60), m->name.p,
+                          m->n_arg);
     }
     return OK;
 }
@@ -382,7 +382,8 @@ static NOINLINE int eval_filter(struct rt *r, const struct node *n, const struct
     struct val v;
     uint32_t mark = r->n_vs;
     if (!n->u.call.fn)
-        return jinja_fail(r, "No %s named '%.*s' found", n->k == N_TEST ? "test" : "filter", (int)MIN(n->u.call.name.n, (size_t)60), n->u.call.name.p);
+        return jinja_fail(r, "No %s named '%.*s' found", n->k == N_TEST ? "test" : "filter",
+                          (int)MIN(n->u.call.name.n, (size_t)60), n->u.call.name.p);
     if (n->u.call.obj) {
         if (in && n->u.call.obj->k == N_FILTER)
             TRY(eval_filter(r, n->u.call.obj, in, &v));
@@ -404,8 +405,7 @@ static NOINLINE int eval_seq(struct rt *r, const struct node *n, struct val *out
 {
     struct list *l;
     TRY(jinja_list_new(r, n->u.l.n, &l));
-    for (uint32_t i = 0; i < n->u.l.n; i++)
-        TRY(eval(r, n->u.l.v[i], &l->v[i]));
+    for (uint32_t i = 0; i < n->u.l.n; i++) TRY(eval(r, n->u.l.v[i], &l->v[i]));
     l->n = n->u.l.n;
     *out = (struct val){.t = n->k == N_LIST ? V_LIST : V_TUPLE, .u.l = l};
     return OK;
@@ -544,9 +544,7 @@ static int eval_kind(struct rt *r, const struct node *n, struct val *out)
         *out = v_bool(!jinja_truth(*out));
         return OK;
     case N_NEG:
-    case N_POS:
-        TRY(eval(r, n->u.p.a, out));
-        return jinja_unary(r, n->k == N_NEG, *out, out);
+    case N_POS: TRY(eval(r, n->u.p.a, out)); return jinja_unary(r, n->k == N_NEG, *out, out);
     case N_CMP: return eval_cmp(r, n, out);
     case N_CONCAT: return eval_concat(r, n, out);
     case N_COND:
@@ -580,7 +578,8 @@ static int eval(struct rt *r, const struct node *n, struct val *out)
 
 /* ---- loops */
 
-/* Next item that the loop's filter lets through; the filter runs in a function of its own, as late as the loop asks. 1, 0 at the end. */
+/* Next item that the loop's filter lets through; the filter runs in a function of its own, as late as the loop asks. 1, 0 at the
+ * end. */
 static int pull(struct rt *r, struct loop *l, struct val *v)
 {
     if (l->rest) {
@@ -624,8 +623,7 @@ static int loop_length(struct rt *r, struct loop *l)
     struct val v;
     int rc;
     TRY(jinja_list_new(r, 0, &rest));
-    while ((rc = pull(r, l, &v)) > 0)
-        TRY(jinja_list_push(r, rest, v));
+    while ((rc = pull(r, l, &v)) > 0) TRY(jinja_list_push(r, rest, v));
     if (rc < 0) return rc;
     l->rest = rest;
     l->rest_pos = 0;
@@ -665,13 +663,19 @@ static int loop_method(struct rt *r, struct loop *l, const struct jinja_fn *fn, 
 
 int jinja_loop_attr(struct rt *r, struct loop *l, struct str name, struct val *out)
 {
-    static const struct jinja_fn cycle = {"cycle", NULL, loop_cycle, NULL, 0, false, false}, changed = {"changed", NULL, loop_changed, NULL, 0, false, false};
+    static const struct jinja_fn cycle = {"cycle", NULL, loop_cycle, NULL, 0, false, false},
+                                 changed = {"changed", NULL, loop_changed, NULL, 0, false, false};
     int rc;
-    if (str_eq(name, "index")) *out = v_int(l->index0 + 1);
-    else if (str_eq(name, "index0")) *out = v_int(l->index0);
-    else if (str_eq(name, "first")) *out = v_bool(l->index0 == 0);
-    else if (str_eq(name, "depth")) *out = v_int((int64_t)l->depth0 + 1);
-    else if (str_eq(name, "depth0")) *out = v_int(l->depth0);
+    if (str_eq(name, "index"))
+        *out = v_int(l->index0 + 1);
+    else if (str_eq(name, "index0"))
+        *out = v_int(l->index0);
+    else if (str_eq(name, "first"))
+        *out = v_bool(l->index0 == 0);
+    else if (str_eq(name, "depth"))
+        *out = v_int((int64_t)l->depth0 + 1);
+    else if (str_eq(name, "depth0"))
+        *out = v_int(l->depth0);
     else if (str_eq(name, "last")) {
         TRY(rc = peek(r, l));
         *out = v_bool(rc == 0);
@@ -686,9 +690,12 @@ int jinja_loop_attr(struct rt *r, struct loop *l, struct str name, struct val *o
     } else if (str_eq(name, "nextitem")) {
         TRY(rc = peek(r, l));
         *out = rc ? l->after : jinja_undef_hint("there is no next item");
-    } else if (str_eq(name, "cycle")) return loop_method(r, l, &cycle, out);
-    else if (str_eq(name, "changed")) return loop_method(r, l, &changed, out);
-    else return 0;
+    } else if (str_eq(name, "cycle"))
+        return loop_method(r, l, &cycle, out);
+    else if (str_eq(name, "changed"))
+        return loop_method(r, l, &changed, out);
+    else
+        return 0;
     return 1;
 }
 
@@ -731,7 +738,8 @@ static NOINLINE int loop_run(struct rt *r, const struct nfor *f, struct val seq,
     return rc;
 }
 
-static NOINLINE int loop_recursive(struct rt *r, const struct nfor *f, struct val seq, struct act *up, uint32_t depth0, struct val *out)
+static NOINLINE int loop_recursive(struct rt *r, const struct nfor *f, struct val seq, struct act *up, uint32_t depth0,
+                                   struct val *out)
 {
     struct act *act = NULL, *back = r->act;
     size_t mark = r->out.n;

@@ -1,6 +1,6 @@
-/* jinja_expr.c: expressions. Jinja2's grammar with its precedence (~ binds tighter than +, ** is left-associative, filters bind to the unary
- * expression in front of them). Runs of one operator level become one node, so that the tree's height, which bounds recursion everywhere later,
- * is small for long but flat expressions. */
+/* jinja_expr.c: expressions. Jinja2's grammar with its precedence (~ binds tighter than +, ** is left-associative, filters bind
+ * to the unary expression in front of them). Runs of one operator level become one node, so that the tree's height, which bounds
+ * recursion everywhere later, is small for long but flat expressions. */
 #include "model/jinja_parse.h"
 
 static int primary(struct parser *p, bool ns, struct node **out);
@@ -64,10 +64,8 @@ static int call_args(struct parser *p, struct nargs **out)
 
 static int above_args(struct parser *p, struct node *n, const struct nargs *g)
 {
-    for (uint32_t i = 0; i < g->n; i++)
-        TRY(above(p, n, g->v[i]));
-    for (uint32_t i = 0; i < g->n_kw; i++)
-        TRY(above(p, n, g->kv[i]));
+    for (uint32_t i = 0; i < g->n; i++) TRY(above(p, n, g->v[i]));
+    for (uint32_t i = 0; i < g->n_kw; i++) TRY(above(p, n, g->kv[i]));
     TRY(above(p, n, g->dyn));
     return above(p, n, g->dynkw);
 }
@@ -140,8 +138,7 @@ static int subscript(struct parser *p, struct node **x)
         if (!(key = node(p, N_TUPLE, line))) return nomem(p);
         key->u.l.v = v.v;
         key->u.l.n = v.n;
-        for (uint32_t i = 0; i < v.n; i++)
-            TRY(above(p, key, v.v[i]));
+        for (uint32_t i = 0; i < v.n; i++) TRY(above(p, key, v.v[i]));
     }
     n->u.p.a = *x;
     n->u.p.b = key;
@@ -388,9 +385,9 @@ enum { L_OR, L_AND, L_NOT, L_CMP, L_SUM, L_CONCAT, L_MUL, L_POW, L_UNARY };
 /* The operator at the current token on its level, T_EOF: none. Words: or, and, in, not in. */
 static int op_here(struct parser *p, uint8_t *op, uint8_t *level)
 {
-    static const uint8_t lv[] = {[T_ADD] = L_SUM, [T_SUB] = L_SUM, [T_TILDE] = L_CONCAT, [T_MUL] = L_MUL, [T_DIV] = L_MUL, [T_FLOORDIV] = L_MUL,
-                                 [T_MOD] = L_MUL, [T_POW] = L_POW, [T_EQ] = L_CMP,       [T_NE] = L_CMP,  [T_LT] = L_CMP,  [T_LE] = L_CMP,
-                                 [T_GT] = L_CMP,  [T_GE] = L_CMP};
+    static const uint8_t lv[] = {[T_ADD] = L_SUM,      [T_SUB] = L_SUM, [T_TILDE] = L_CONCAT, [T_MUL] = L_MUL, [T_DIV] = L_MUL,
+                                 [T_FLOORDIV] = L_MUL, [T_MOD] = L_MUL, [T_POW] = L_POW,      [T_EQ] = L_CMP,  [T_NE] = L_CMP,
+                                 [T_LT] = L_CMP,       [T_LE] = L_CMP,  [T_GT] = L_CMP,       [T_GE] = L_CMP};
     *op = T_EOF;
     if (p->cur.k < ARRAY_LEN(lv) && lv[p->cur.k]) {
         *op = p->cur.k;
@@ -429,7 +426,8 @@ static int binary(struct parser *p, uint8_t level, struct node **out)
         uint8_t op, lv = 0;
         TRY(op_here(p, &op, &lv));
         if (op == T_EOF || lv < level) break;
-        static const uint8_t kinds[] = {[L_OR] = N_OR, [L_AND] = N_AND, [L_CMP] = N_CMP, [L_SUM] = N_BIN, [L_CONCAT] = N_CONCAT, [L_MUL] = N_BIN, [L_POW] = N_BIN};
+        static const uint8_t kinds[] = {[L_OR] = N_OR,         [L_AND] = N_AND, [L_CMP] = N_CMP, [L_SUM] = N_BIN,
+                                        [L_CONCAT] = N_CONCAT, [L_MUL] = N_BIN, [L_POW] = N_BIN};
         struct node *n = node(p, kinds[lv], line);
         struct vec v = {0};
         uint32_t cap = 0, nop = 0;
@@ -512,11 +510,9 @@ int jinja_tuple(struct parser *p, unsigned flags, const char *stop, struct node 
     if (!is_tuple && !(flags & TUP_PAREN)) return unexpected(p, "an expression");
     struct node *n = node(p, N_TUPLE, line);
     if (!n) return nomem(p);
-    for (uint32_t i = 0; i < v.n; i++)
-        TRY(above(p, n, v.v[i]));
+    for (uint32_t i = 0; i < v.n; i++) TRY(above(p, n, v.v[i]));
     n->u.l.v = v.v;
     n->u.l.n = v.n;
     *out = n;
     return OK;
 }
-

@@ -1,5 +1,5 @@
-/* jinja_filter.c: filters over sequences and mappings, numbers, and the tests. What Jinja2 gives as a generator is made at once here, but can be
- * read only once too. Text filters are in jinja_filter_text.c. */
+/* jinja_filter.c: filters over sequences and mappings, numbers, and the tests. What Jinja2 gives as a generator is made at once
+ * here, but can be read only once too. Text filters are in jinja_filter_text.c. */
 #include "model/jinja_impl.h"
 #include <math.h>
 #include <string.h>
@@ -149,7 +149,8 @@ static int keys_of(struct rt *r, const struct list *l, struct val attr, struct v
     return OK;
 }
 
-/* Python compares lists of keys, one for each attribute of "a,b": that asks == before <, so equal values without an order are no error. */
+/* Python compares lists of keys, one for each attribute of "a,b": that asks == before <, so equal values without an order are no
+ * error. */
 static int multi_keys(struct rt *r, const struct list *l, struct val attr, bool cs, struct list **keys)
 {
     bool several = attr.t == V_STR && memchr(attr.u.s, ',', attr.n);
@@ -323,8 +324,7 @@ F(f_batch)
     if (tmp->n) {
         if (given(a[1]) && !is_int) return jinja_fail(r, "'%s' is no batch size", jinja_type_name(a[0]));
         if (given(a[1]) && n > JINJA_MAX_RANGE) return jinja_bound(r, "batches of more than %d items", JINJA_MAX_RANGE);
-        while (given(a[1]) && tmp->n < n)
-            TRY(jinja_list_push(r, tmp, a[1]));
+        while (given(a[1]) && tmp->n < n) TRY(jinja_list_push(r, tmp, a[1]));
         TRY(jinja_list_push(r, res, v_list(tmp)));
     }
     return jinja_gen_new(r, res, out);
@@ -351,8 +351,10 @@ F(f_dictsort)
     bool by_value = false, rev = false;
     TRY(reverse_arg(r, a[2], &rev));
     if (a[1].t != V_MISSING) {
-        if (a[1].t == V_STR && str_eq(v_slice(a[1]), "value")) by_value = true;
-        else if (a[1].t != V_STR || !str_eq(v_slice(a[1]), "key")) return jinja_fail(r, "You can only sort by either \"key\" or \"value\"");
+        if (a[1].t == V_STR && str_eq(v_slice(a[1]), "value"))
+            by_value = true;
+        else if (a[1].t != V_STR || !str_eq(v_slice(a[1]), "key"))
+            return jinja_fail(r, "You can only sort by either \"key\" or \"value\"");
     }
     if (v.t == V_UNDEF) return jinja_undef_error(r, v);
     if (v.t != V_DICT) return jinja_fail(r, "'%s object' has no attribute 'items'", jinja_type_name(v));
@@ -403,7 +405,8 @@ static int f_map(struct rt *r, struct val v, const struct args *g, struct val *o
         }
         if (!g->n && attr.t != V_MISSING) {
             for (uint32_t i = 0; i < g->n_kw; i++)
-                if (!str_eq(g->kw[i], "attribute") && !str_eq(g->kw[i], "default")) return jinja_fail(r, "Unexpected keyword argument of map");
+                if (!str_eq(g->kw[i], "attribute") && !str_eq(g->kw[i], "default"))
+                    return jinja_fail(r, "Unexpected keyword argument of map");
         } else {
             if (!g->n) return jinja_fail(r, "map requires a filter argument");
             attr = v_missing();
@@ -443,10 +446,22 @@ static int choose(struct rt *r, struct val v, const struct args *g, bool attr, b
     }
     return jinja_gen_new(r, l, out);
 }
-static int f_select(struct rt *r, struct val v, const struct args *g, struct val *out) { return choose(r, v, g, false, true, out); }
-static int f_reject(struct rt *r, struct val v, const struct args *g, struct val *out) { return choose(r, v, g, false, false, out); }
-static int f_selectattr(struct rt *r, struct val v, const struct args *g, struct val *out) { return choose(r, v, g, true, true, out); }
-static int f_rejectattr(struct rt *r, struct val v, const struct args *g, struct val *out) { return choose(r, v, g, true, false, out); }
+static int f_select(struct rt *r, struct val v, const struct args *g, struct val *out)
+{
+    return choose(r, v, g, false, true, out);
+}
+static int f_reject(struct rt *r, struct val v, const struct args *g, struct val *out)
+{
+    return choose(r, v, g, false, false, out);
+}
+static int f_selectattr(struct rt *r, struct val v, const struct args *g, struct val *out)
+{
+    return choose(r, v, g, true, true, out);
+}
+static int f_rejectattr(struct rt *r, struct val v, const struct args *g, struct val *out)
+{
+    return choose(r, v, g, true, false, out);
+}
 
 /* ---- numbers and others */
 
@@ -496,8 +511,10 @@ F(f_int)
     if (v.t != V_STR) return OK;
     int rc = base == 0 || (base >= 2 && base <= 36) ? jinja_parse_int(v_slice(v), (int)base, &i) : -1;
     if (rc == -2) return jinja_bound(r, "integer beyond 64 bits");
-    if (rc == 0) *out = v_int(i);
-    else if (jinja_parse_float(v_slice(v), &d) && !isnan(d) && !isinf(d)) return trunc_int(r, d, out);
+    if (rc == 0)
+        *out = v_int(i);
+    else if (jinja_parse_float(v_slice(v), &d) && !isnan(d) && !isinf(d))
+        return trunc_int(r, d, out);
     return OK;
 }
 
@@ -505,9 +522,12 @@ F(f_float)
 {
     double d;
     if (v.t == V_UNDEF) return jinja_undef_error(r, v);
-    if (jinja_is_num(v)) *out = v_float(jinja_as_double(v));
-    else if (v.t == V_STR && jinja_parse_float(v_slice(v), &d)) *out = v_float(d);
-    else *out = a[0].t == V_MISSING ? v_float(0) : a[0];
+    if (jinja_is_num(v))
+        *out = v_float(jinja_as_double(v));
+    else if (v.t == V_STR && jinja_parse_float(v_slice(v), &d))
+        *out = v_float(d);
+    else
+        *out = a[0].t == V_MISSING ? v_float(0) : a[0];
     return OK;
 }
 
@@ -550,12 +570,12 @@ F(f_random)
 
 /* ---- tests */
 
-#define T(name, expr) \
-    static int name(struct rt *r, struct val v, struct val *a, struct val *out) \
-    { \
-        (void)r, (void)a; \
-        *out = v_bool(expr); \
-        return OK; \
+#define T(name, expr)                                                                                                            \
+    static int name(struct rt *r, struct val v, struct val *a, struct val *out)                                                  \
+    {                                                                                                                            \
+        (void)r, (void)a;                                                                                                        \
+        *out = v_bool(expr);                                                                                                     \
+        return OK;                                                                                                               \
     }
 T(t_defined, v.t != V_UNDEF)
 T(t_undefined, v.t == V_UNDEF)
@@ -579,12 +599,22 @@ static int known(struct rt *r, struct val v, const struct jinja_fn *(*find)(stru
     *out = v_bool(v.t == V_STR && find(v_slice(v)));
     return OK;
 }
-F(t_filter) { (void)a; return known(r, v, jinja_find_filter, out); }
-F(t_test) { (void)a; return known(r, v, jinja_find_test, out); }
+F(t_filter)
+{
+    (void)a;
+    return known(r, v, jinja_find_filter, out);
+}
+F(t_test)
+{
+    (void)a;
+    return known(r, v, jinja_find_test, out);
+}
 
-/* identity: exact for None, booleans and small values, by object for the rest (Python's small strings and numbers are one object mostly) */
-T(t_sameas, v.t == a[0].t && (v.t == V_NONE || (v.t == V_BOOL && v.u.b == a[0].u.b) || (v.t == V_INT && v.u.i == a[0].u.i) ||
-                              (v.t == V_STR && v.n == a[0].n && (v.n == 0 || v.u.s == a[0].u.s)) || (v.t > V_STR && v.u.s == a[0].u.s)))
+/* identity: exact for None, booleans and small values, by object for the rest (Python's small strings and numbers are one object
+ * mostly) */
+T(t_sameas,
+  v.t == a[0].t && (v.t == V_NONE || (v.t == V_BOOL && v.u.b == a[0].u.b) || (v.t == V_INT && v.u.i == a[0].u.i) ||
+                    (v.t == V_STR && v.n == a[0].n && (v.n == 0 || v.u.s == a[0].u.s)) || (v.t > V_STR && v.u.s == a[0].u.s)))
 
 static int mod_is(struct rt *r, struct val v, struct val num, int64_t want, struct val *out)
 {
@@ -595,8 +625,16 @@ static int mod_is(struct rt *r, struct val v, struct val num, int64_t want, stru
     *out = v_bool(eq);
     return OK;
 }
-F(t_odd) { (void)a; return mod_is(r, v, v_int(2), 1, out); }
-F(t_even) { (void)a; return mod_is(r, v, v_int(2), 0, out); }
+F(t_odd)
+{
+    (void)a;
+    return mod_is(r, v, v_int(2), 1, out);
+}
+F(t_even)
+{
+    (void)a;
+    return mod_is(r, v, v_int(2), 0, out);
+}
 F(t_divisibleby) { return mod_is(r, v, a[0], 0, out); }
 
 static int is_case(struct rt *r, struct val v, const char *c, struct val *out)
@@ -605,8 +643,16 @@ static int is_case(struct rt *r, struct val v, const char *c, struct val *out)
     *out = v_bool(jinja_is_class(v_slice(v), c));
     return OK;
 }
-F(t_lower) { (void)a; return is_case(r, v, "islower", out); }
-F(t_upper) { (void)a; return is_case(r, v, "isupper", out); }
+F(t_lower)
+{
+    (void)a;
+    return is_case(r, v, "islower", out);
+}
+F(t_upper)
+{
+    (void)a;
+    return is_case(r, v, "isupper", out);
+}
 
 static int order(struct rt *r, struct val v, struct val w, const char *op, struct val *out)
 {
@@ -642,19 +688,26 @@ F(t_in)
 }
 
 static const struct jinja_fn tests[] = {
-    {"!=", t_ne, NULL, "other", 1, true, false},         {"<", t_lt, NULL, "other", 1, true, false},          {"<=", t_le, NULL, "other", 1, true, false},
-    {"==", t_eq, NULL, "other", 1, true, false},         {">", t_gt, NULL, "other", 1, true, false},          {">=", t_ge, NULL, "other", 1, true, false},
-    {"boolean", t_boolean, NULL, "", 0, false, false},   {"callable", t_callable, NULL, "", 0, true, false},  {"defined", t_defined, NULL, "", 0, false, false},
-    {"divisibleby", t_divisibleby, NULL, "num", 1, false, false}, {"eq", t_eq, NULL, "other", 1, true, false}, {"equalto", t_eq, NULL, "other", 1, true, false},
-    {"escaped", t_escaped, NULL, "", 0, false, false},   {"even", t_even, NULL, "", 0, false, false},         {"false", t_false, NULL, "", 0, false, false},
-    {"filter", t_filter, NULL, "", 0, false, false},     {"float", t_float, NULL, "", 0, false, false},       {"ge", t_ge, NULL, "other", 1, true, false},
-    {"greaterthan", t_gt, NULL, "other", 1, true, false}, {"gt", t_gt, NULL, "other", 1, true, false},        {"in", t_in, NULL, "seq", 1, false, false},
-    {"integer", t_integer, NULL, "", 0, false, false},   {"iterable", t_iterable, NULL, "", 0, false, false}, {"le", t_le, NULL, "other", 1, true, false},
-    {"lessthan", t_lt, NULL, "other", 1, true, false},   {"lower", t_lower, NULL, "", 0, false, false},       {"lt", t_lt, NULL, "other", 1, true, false},
-    {"mapping", t_mapping, NULL, "", 0, false, false},   {"ne", t_ne, NULL, "other", 1, true, false},         {"none", t_none, NULL, "", 0, false, false},
-    {"number", t_number, NULL, "", 0, false, false},     {"odd", t_odd, NULL, "", 0, false, false},           {"sameas", t_sameas, NULL, "other", 1, false, false},
-    {"sequence", t_sequence, NULL, "", 0, false, false}, {"string", t_string, NULL, "", 0, false, false},     {"test", t_test, NULL, "", 0, false, false},
-    {"true", t_true, NULL, "", 0, false, false},         {"undefined", t_undefined, NULL, "", 0, false, false}, {"upper", t_upper, NULL, "", 0, false, false},
+    {"!=", t_ne, NULL, "other", 1, true, false},          {"<", t_lt, NULL, "other", 1, true, false},
+    {"<=", t_le, NULL, "other", 1, true, false},          {"==", t_eq, NULL, "other", 1, true, false},
+    {">", t_gt, NULL, "other", 1, true, false},           {">=", t_ge, NULL, "other", 1, true, false},
+    {"boolean", t_boolean, NULL, "", 0, false, false},    {"callable", t_callable, NULL, "", 0, true, false},
+    {"defined", t_defined, NULL, "", 0, false, false},    {"divisibleby", t_divisibleby, NULL, "num", 1, false, false},
+    {"eq", t_eq, NULL, "other", 1, true, false},          {"equalto", t_eq, NULL, "other", 1, true, false},
+    {"escaped", t_escaped, NULL, "", 0, false, false},    {"even", t_even, NULL, "", 0, false, false},
+    {"false", t_false, NULL, "", 0, false, false},        {"filter", t_filter, NULL, "", 0, false, false},
+    {"float", t_float, NULL, "", 0, false, false},        {"ge", t_ge, NULL, "other", 1, true, false},
+    {"greaterthan", t_gt, NULL, "other", 1, true, false}, {"gt", t_gt, NULL, "other", 1, true, false},
+    {"in", t_in, NULL, "seq", 1, false, false},           {"integer", t_integer, NULL, "", 0, false, false},
+    {"iterable", t_iterable, NULL, "", 0, false, false},  {"le", t_le, NULL, "other", 1, true, false},
+    {"lessthan", t_lt, NULL, "other", 1, true, false},    {"lower", t_lower, NULL, "", 0, false, false},
+    {"lt", t_lt, NULL, "other", 1, true, false},          {"mapping", t_mapping, NULL, "", 0, false, false},
+    {"ne", t_ne, NULL, "other", 1, true, false},          {"none", t_none, NULL, "", 0, false, false},
+    {"number", t_number, NULL, "", 0, false, false},      {"odd", t_odd, NULL, "", 0, false, false},
+    {"sameas", t_sameas, NULL, "other", 1, false, false}, {"sequence", t_sequence, NULL, "", 0, false, false},
+    {"string", t_string, NULL, "", 0, false, false},      {"test", t_test, NULL, "", 0, false, false},
+    {"true", t_true, NULL, "", 0, false, false},          {"undefined", t_undefined, NULL, "", 0, false, false},
+    {"upper", t_upper, NULL, "", 0, false, false},
 };
 
 static const struct jinja_fn filters[] = {

@@ -53,7 +53,11 @@ F(f_safe)
     return OK;
 }
 
-F(f_escape) { (void)a; return jinja_escape(r, v, out); }
+F(f_escape)
+{
+    (void)a;
+    return jinja_escape(r, v, out);
+}
 F(f_forceescape)
 {
     (void)a;
@@ -105,8 +109,7 @@ static int f_format(struct rt *r, struct val v, const struct args *g, struct val
     if (g->n_kw) {
         struct dict *d;
         TRY(jinja_dict_new(r, &d));
-        for (uint32_t i = 0; i < g->n_kw; i++)
-            TRY(jinja_dict_set(r, d, v_str(g->kw[i].p, g->kw[i].n), g->kv[i]));
+        for (uint32_t i = 0; i < g->n_kw; i++) TRY(jinja_dict_set(r, d, v_str(g->kw[i].p, g->kw[i].n), g->kv[i]));
         return jinja_percent(r, v, (struct val){.t = V_DICT, .u.o = d}, out);
     }
     struct list *l;
@@ -158,8 +161,10 @@ F(f_truncate)
     struct val end = v_str("...", 3);
     uint64_t n;
     bool real = a[0].t == V_FLOAT; /* good enough for a text that is not cut */
-    if (real) length = a[0].u.d >= 0x1p62 ? INT64_MAX / 2 : a[0].u.d > -0x1p62 ? (int64_t)floor(a[0].u.d) : -1;
-    else if (a[0].t != V_MISSING) TRY(jinja_need_int(r, a[0], &length));
+    if (real)
+        length = a[0].u.d >= 0x1p62 ? INT64_MAX / 2 : a[0].u.d > -0x1p62 ? (int64_t)floor(a[0].u.d) : -1;
+    else if (a[0].t != V_MISSING)
+        TRY(jinja_need_int(r, a[0], &length));
     if (a[2].t != V_MISSING) end = a[2];
     if (a[3].t != V_MISSING && a[3].t != V_NONE) TRY(jinja_need_int(r, a[3], &leeway));
     TRY(jinja_need_str(r, end, "end"));
@@ -227,7 +232,8 @@ static int quote(struct rt *r, struct buf *b, struct val v, bool query)
     TRY(jinja_str(r, v, &v));
     for (uint32_t i = 0; i < v.n; i++) {
         unsigned char c = (unsigned char)v.u.s[i];
-        if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("_.-~", c)) || (c == '/' && !query))
+        if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("_.-~", c)) ||
+            (c == '/' && !query))
             buf_putc(b, (char)c);
         else if (c == ' ' && query)
             buf_putc(b, '+');
@@ -290,7 +296,8 @@ static uint32_t entity(struct str s, size_t *len)
     return (uint32_t)cp;
 }
 
-/* Comments, then tags out; white space to single blanks; entities back to characters (the named ones of XML and nbsp, and numbers). */
+/* Comments, then tags out; white space to single blanks; entities back to characters (the named ones of XML and nbsp, and
+ * numbers). */
 F(f_striptags)
 {
     (void)a;
@@ -354,8 +361,10 @@ F(f_filesizeformat)
     double d, base = flag(a[0]) ? 1024 : 1000, unit = base;
     struct buf b = {0};
     if (v.t == V_UNDEF) return jinja_undef_error(r, v);
-    if (jinja_is_num(v)) d = jinja_as_double(v);
-    else if (v.t != V_STR || !jinja_parse_float(v_slice(v), &d)) return jinja_fail(r, "could not convert to a number");
+    if (jinja_is_num(v))
+        d = jinja_as_double(v);
+    else if (v.t != V_STR || !jinja_parse_float(v_slice(v), &d))
+        return jinja_fail(r, "could not convert to a number");
     if (isnan(d) || (d < base && isinf(d))) return jinja_fail(r, "cannot convert float NaN or infinity to integer");
     if (d == 1) {
         buf_puts(&b, "1 Byte");
@@ -363,8 +372,7 @@ F(f_filesizeformat)
         buf_printf(&b, "%.0f Bytes", trunc(d) + 0.0);
     } else {
         size_t i = 0;
-        for (unit = base * base; i + 1 < ARRAY_LEN(dec) && !(d < unit); i++)
-            unit *= base;
+        for (unit = base * base; i + 1 < ARRAY_LEN(dec) && !(d < unit); i++) unit *= base;
         buf_printf(&b, "%.1f %s", base * d / unit, (base > 1000 ? bin : dec)[i]);
     }
     return jinja_str_take(r, &b, out);

@@ -20,14 +20,11 @@ static int put_field(struct rt *r, struct buf *b, struct str text, size_t sign_n
     char al = s->align ? s->align : def_align;
     size_t left = al == '>' ? pad : al == '^' ? pad / 2 : 0;
     TRY(jinja_work(r, pad + text.n));
-    for (size_t i = 0; i < left && buf_ok(b); i++)
-        buf_put(b, s->fill.p, s->fill.n);
+    for (size_t i = 0; i < left && buf_ok(b); i++) buf_put(b, s->fill.p, s->fill.n);
     buf_put(b, text.p, sign_n);
-    for (size_t i = 0; al == '=' && i < pad && buf_ok(b); i++)
-        buf_put(b, s->fill.p, s->fill.n);
+    for (size_t i = 0; al == '=' && i < pad && buf_ok(b); i++) buf_put(b, s->fill.p, s->fill.n);
     buf_put(b, text.p + sign_n, text.n - sign_n);
-    for (size_t i = left; al != '=' && i < pad && buf_ok(b); i++)
-        buf_put(b, s->fill.p, s->fill.n);
+    for (size_t i = left; al != '=' && i < pad && buf_ok(b); i++) buf_put(b, s->fill.p, s->fill.n);
     return jinja_buf_check(r, b);
 }
 
@@ -41,8 +38,7 @@ static void put_digits(struct buf *b, int64_t v, unsigned base, bool upper, int6
         s[--n] = (upper ? "0123456789ABCDEF" : "0123456789abcdef")[u % base];
         u /= base;
     } while (u);
-    for (int64_t i = (int64_t)sizeof s - n; i < min; i++)
-        buf_putc(b, '0');
+    for (int64_t i = (int64_t)sizeof s - n; i < min; i++) buf_putc(b, '0');
     buf_put(b, s + n, sizeof s - (size_t)n);
 }
 
@@ -156,7 +152,8 @@ struct pct {
 
 static int pct_next(struct rt *r, struct pct *p, struct val *v)
 {
-    if (p->arg.t == V_TUPLE ? p->pos >= p->arg.u.l->n : p->pos > 0) return jinja_fail(r, "not enough arguments for format string");
+    if (p->arg.t == V_TUPLE ? p->pos >= p->arg.u.l->n : p->pos > 0)
+        return jinja_fail(r, "not enough arguments for format string");
     *v = p->arg.t == V_TUPLE ? p->arg.u.l->v[p->pos] : p->arg;
     p->pos++;
     return OK;
@@ -215,8 +212,7 @@ static int pct_spec(struct rt *r, struct buf *b, struct str f, size_t *at, struc
         TRY(pct_number(r, f, &i, p, &s.prec));
         s.prec = MAX(s.prec, 0);
     }
-    while (i < f.n && (f.p[i] == 'l' || f.p[i] == 'h' || f.p[i] == 'L'))
-        i++;
+    while (i < f.n && (f.p[i] == 'l' || f.p[i] == 'h' || f.p[i] == 'L')) i++;
     if (i >= f.n) return jinja_fail(r, "incomplete format");
     s.type = f.p[i++];
     *at = i;
@@ -225,7 +221,8 @@ static int pct_spec(struct rt *r, struct buf *b, struct str f, size_t *at, struc
         return OK;
     }
     if (!s.type || !strchr("srcaidouxXeEfFgG", s.type)) return jinja_fail(r, "unsupported format character '%c'", s.type);
-    if (s.type != 's' && s.type != 'r' && s.type != 'a' && s.prec > MAX_PREC) return jinja_bound(r, "format precision over %d", MAX_PREC);
+    if (s.type != 's' && s.type != 'r' && s.type != 'a' && s.prec > MAX_PREC)
+        return jinja_bound(r, "format precision over %d", MAX_PREC);
     if (v.t == V_MISSING) TRY(pct_next(r, p, &v));
     return pct_one(r, b, v, &s);
 }
@@ -335,8 +332,7 @@ static int fmt_float(struct rt *r, struct buf *t, double v, const struct spec *s
             put_double(&d, v, 'e', p - 1, false);
             char *q = strchr(d.p ? d.p : "", 'e');
             size_t keep = q ? (size_t)(q - d.p) : d.n, cut = keep;
-            while (cut > 0 && memchr(d.p, '.', keep) && d.p[cut - 1] == '0')
-                cut--;
+            while (cut > 0 && memchr(d.p, '.', keep) && d.p[cut - 1] == '0') cut--;
             if (cut > 0 && d.p[cut - 1] == '.') cut--;
             if (q) {
                 memmove(d.p + cut, q, d.n - keep + 1);
@@ -351,8 +347,7 @@ static int fmt_float(struct rt *r, struct buf *t, double v, const struct spec *s
     }
     if (pct) buf_putc(&d, '%');
     size_t n = 0;
-    while (n < d.n && d.p[n] >= '0' && d.p[n] <= '9')
-        n++;
+    while (n < d.n && d.p[n] >= '0' && d.p[n] <= '9') n++;
     int rc = buf_ok(&d) ? put_grouped(r, t, (struct str){d.p ? d.p : "", d.n}, n, s, 3) : jinja_nomem(r);
     buf_free(&d);
     return rc;
@@ -450,8 +445,7 @@ struct fmt {
 static int fmt_field(struct rt *r, struct fmt *x, struct str name, struct val *v)
 {
     size_t n = 0;
-    while (n < name.n && name.p[n] != '.' && name.p[n] != '[')
-        n++;
+    while (n < name.n && name.p[n] != '.' && name.p[n] != '[') n++;
     struct str first = {name.p, n};
     int64_t i;
     if (!n || (jinja_parse_int(first, 10, &i) == 0 && first.p[0] >= '0' && first.p[0] <= '9')) {
@@ -464,22 +458,23 @@ static int fmt_field(struct rt *r, struct fmt *x, struct str name, struct val *v
         *v = x->g->v[i];
     } else {
         uint32_t k = 0;
-        while (k < x->g->n_kw && !str_same(x->g->kw[k], first))
-            k++;
+        while (k < x->g->n_kw && !str_same(x->g->kw[k], first)) k++;
         if (k == x->g->n_kw) return jinja_fail(r, "format: no argument '%.*s'", (int)MIN(first.n, (size_t)60), first.p);
         *v = x->g->kv[k];
     }
     while (n < name.n) {
         bool attr = name.p[n++] == '.';
         size_t start = n;
-        while (n < name.n && (attr ? name.p[n] != '.' && name.p[n] != '[' : name.p[n] != ']'))
-            n++;
+        while (n < name.n && (attr ? name.p[n] != '.' && name.p[n] != '[' : name.p[n] != ']')) n++;
         struct str part = {name.p + start, n - start};
         if (!part.n || (!attr && n++ >= name.n)) return jinja_fail(r, "Empty attribute in format string");
         if (attr)
             TRY(jinja_getattr(r, *v, part, v));
         else
-            TRY(jinja_getitem(r, *v, jinja_parse_int(part, 10, &i) == 0 && part.p[0] >= '0' && part.p[0] <= '9' ? v_int(i) : v_str(part.p, part.n), v));
+            TRY(jinja_getitem(r, *v,
+                              jinja_parse_int(part, 10, &i) == 0 && part.p[0] >= '0' && part.p[0] <= '9' ? v_int(i)
+                                                                                                         : v_str(part.p, part.n),
+                              v));
     }
     return OK;
 }

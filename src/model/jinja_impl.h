@@ -1,8 +1,9 @@
 /* jinja_impl.h: what the jinja_*.c files share; private to them.
- * Pipeline: jinja_lex (text -> tokens) -> jinja_parse (tokens -> tree) -> jinja_scope (names -> slots, as Jinja2's idtracking decides) ->
- * jinja_eval (walks the tree). The tree lives in the template's arena; everything made while rendering lives in the rendering's arena.
- * Values are immutable but for namespaces, loops, cyclers, joiners and the position of generators (the sandbox forbids list.append and the like).
- * Strings are UTF-8 slices; they may point into the template, into the caller's JSON, or into the arena. */
+ * Pipeline: jinja_lex (text -> tokens) -> jinja_parse (tokens -> tree) -> jinja_scope (names -> slots, as Jinja2's idtracking
+ * decides) -> jinja_eval (walks the tree). The tree lives in the template's arena; everything made while rendering lives in the
+ * rendering's arena. Values are immutable but for namespaces, loops, cyclers, joiners and the position of generators (the sandbox
+ * forbids list.append and the like). Strings are UTF-8 slices; they may point into the template, into the caller's JSON, or into
+ * the arena. */
 #pragma once
 #include "base/arena.h"
 #include "base/buf.h"
@@ -10,12 +11,13 @@
 #include "model/jinja.h"
 
 enum {
-    JINJA_MAX_TEXT = 1 << 20,  /* bytes of a template */
-    JINJA_MAX_NEST = 200,      /* parentheses, operator levels and blocks inside one another */
-    JINJA_MAX_CHAIN = 200,     /* height of an expression's tree: a.b.c..., nested calls */
-    JINJA_MAX_DEPTH = 600,     /* evaluator levels, macro recursion included; fits a 256 KiB stack (test_jinja) */
+    JINJA_MAX_TEXT = 1 << 20, /* bytes of a template */
+    JINJA_MAX_NEST = 200,     /* parentheses, operator levels and blocks inside one another */
+    JINJA_MAX_CHAIN = 200,    /* height of an expression's tree: a.b.c..., nested calls */
+    JINJA_MAX_DEPTH = 450, /* evaluator levels, macro recursion included: about 160 KiB of stack with gcc -O3 (test_jinja: 256 KiB
+                              are enough) */
     JINJA_MAX_DATA_DEPTH = 200, /* printing, comparing and hashing of nested values; variables may be nested that deep */
-    JINJA_MAX_RANGE = 100000,  /* as Jinja2's sandbox */
+    JINJA_MAX_RANGE = 100000,   /* as Jinja2's sandbox */
 };
 
 /* ---- values */
@@ -41,9 +43,9 @@ enum jinja_type {
     V_CYCLER,
     V_JOINER,
 };
-enum { STR_MARKUP = 1 };                                      /* sub of V_STR: marked safe */
-enum { TUPLE_GROUP = 1 };                                     /* sub of V_TUPLE: (grouper, list) of groupby */
-enum { UNDEF_NAME, UNDEF_ATTR, UNDEF_HINT, UNDEF_UNSAFE };    /* sub of V_UNDEF */
+enum { STR_MARKUP = 1 };                                   /* sub of V_STR: marked safe */
+enum { TUPLE_GROUP = 1 };                                  /* sub of V_TUPLE: (grouper, list) of groupby */
+enum { UNDEF_NAME, UNDEF_ATTR, UNDEF_HINT, UNDEF_UNSAFE }; /* sub of V_UNDEF */
 
 struct val {
     uint8_t t, sub;
@@ -113,8 +115,8 @@ struct args {
     const struct str *kw; /* [n_kw] */
     struct val *kv;       /* [n_kw] */
 };
-/* A filter, test, method or global function. Bound to named parameters: a[i] is V_MISSING where not given; self is the filtered value or the
- * method's object. With params NULL the raw arguments are taken. */
+/* A filter, test, method or global function. Bound to named parameters: a[i] is V_MISSING where not given; self is the filtered
+ * value or the method's object. With params NULL the raw arguments are taken. */
 struct jinja_fn {
     const char *name;
     int (*fn)(struct rt *r, struct val self, struct val *a, struct val *out);
@@ -187,7 +189,7 @@ enum tok_kind {
     T_LE,
     T_GT,
     T_GE,
-    T_IN,    /* never from the lexer: operators of N_CMP */
+    T_IN, /* never from the lexer: operators of N_CMP */
     T_NOTIN,
     T_ASSIGN,
     T_DOT,
@@ -208,9 +210,9 @@ struct body {
     uint32_t n;
 };
 struct nargs {
-    struct node **v;     /* [n] */
-    struct str *kw;      /* [n_kw] */
-    struct node **kv;    /* [n_kw] */
+    struct node **v;          /* [n] */
+    struct str *kw;           /* [n_kw] */
+    struct node **kv;         /* [n_kw] */
     struct node *dyn, *dynkw; /* *x, **x or NULL */
     uint32_t n, n_kw;
 };
@@ -245,7 +247,7 @@ struct nfor {
     bool recursive, extended;
 };
 struct nmacro {
-    struct str name; /* of S_MACRO; empty for a caller */
+    struct str name;    /* of S_MACRO; empty for a caller */
     struct node *store; /* N_NAME target, NULL for a caller */
     struct node **arg;  /* N_NAME */
     struct node **def;  /* the last n_def arguments' defaults */
@@ -258,7 +260,7 @@ struct nmacro {
     uint32_t caller_slot, kwargs_slot, varargs_slot;
     struct node *call; /* S_CALL */
 };
-struct nset { /* S_SET, S_SETBLOCK, S_FILTER, S_WITH */
+struct nset {                      /* S_SET, S_SETBLOCK, S_FILTER, S_WITH */
     struct node **target, **value; /* n of them (1 but for S_WITH) */
     uint32_t n;
     struct node *filter;
@@ -405,9 +407,9 @@ static inline struct val v_str(const char *p, size_t n) { return (struct val){.t
 static inline struct str v_slice(struct val v) { return (struct str){v.u.s, v.n}; }
 static inline struct val v_list(struct list *l) { return (struct val){.t = V_LIST, .u.l = l}; }
 static inline struct val v_tuple(struct list *l) { return (struct val){.t = V_TUPLE, .u.l = l}; }
-struct val jinja_undef(struct str name);                   /* 'name' is undefined */
+struct val jinja_undef(struct str name);                      /* 'name' is undefined */
 struct val jinja_undef_attr(struct val obj, struct str name); /* 'dict object' has no attribute 'name' */
-struct val jinja_undef_hint(const char *hint);             /* static text */
+struct val jinja_undef_hint(const char *hint);                /* static text */
 int jinja_undef_error(struct rt *r, struct val v);
 const char *jinja_type_name(struct val v); /* Python's */
 bool jinja_truth(struct val v);
@@ -421,7 +423,8 @@ int jinja_list_push(struct rt *r, struct list *l, struct val v);
 int jinja_gen_new(struct rt *r, struct list *l, struct val *out);
 int jinja_dict_new(struct rt *r, struct dict **out);
 int jinja_dict_set(struct rt *r, struct dict *d, struct val k, struct val v); /* unhashable key: an error */
-int jinja_dict_get(struct rt *r, const struct dict *d, struct val k, struct val *v); /* 1 found, 0 not, negative: unhashable key */
+int jinja_dict_get(struct rt *r, const struct dict *d, struct val k,
+                   struct val *v); /* 1 found, 0 not, negative: unhashable key */
 struct val *jinja_dict_str(const struct rt *r, const struct dict *d, struct str k);
 int jinja_from_json(struct rt *r, const json_t *o, struct val *out);
 char *jinja_str_mem(struct rt *r, size_t n); /* NULL: jinja_nomem already said */
@@ -435,7 +438,7 @@ int jinja_len(struct rt *r, struct val v, uint64_t *n); /* TypeError for what ha
 int jinja_iter(struct rt *r, struct val v, struct iter *it);
 int jinja_iter_next(struct rt *r, struct iter *it, struct val *v); /* 1, 0 at the end */
 bool jinja_iterable(struct val v);
-int jinja_to_list(struct rt *r, struct val v, struct list **out); /* always a new list */
+int jinja_to_list(struct rt *r, struct val v, struct list **out);                 /* always a new list */
 int jinja_sort(struct rt *r, struct list *keys, struct list *vals, bool reverse); /* stable; both in the order of keys */
 
 /* operators */
@@ -446,21 +449,21 @@ int jinja_getitem(struct rt *r, struct val obj, struct val key, struct val *out)
 int jinja_getattr(struct rt *r, struct val obj, struct str name, struct val *out);
 
 /* text */
-int jinja_str(struct rt *r, struct val v, struct val *out);      /* Python's str(): a V_STR */
-int jinja_put_str(struct rt *r, struct buf *b, struct val v);    /* appends str(v) */
+int jinja_str(struct rt *r, struct val v, struct val *out);   /* Python's str(): a V_STR */
+int jinja_put_str(struct rt *r, struct buf *b, struct val v); /* appends str(v) */
 int jinja_put_repr(struct rt *r, struct buf *b, struct val v);
-void jinja_put_float(struct buf *b, double d);                   /* Python's repr */
+void jinja_put_float(struct buf *b, double d); /* Python's repr */
 struct jinja_json {
     bool ascii, sort, pretty;
     struct str indent, item_sep, key_sep;
 };
 int jinja_put_json(struct rt *r, struct buf *b, struct val v, const struct jinja_json *o, uint32_t level);
-int jinja_buf_check(struct rt *r, const struct buf *b);          /* memory or output bound */
-void jinja_buf_init(struct rt *r, struct buf *b);                /* capped by the memory bound */
-int jinja_percent(struct rt *r, struct val fmt, struct val arg, struct val *out); /* str % arg */
+int jinja_buf_check(struct rt *r, const struct buf *b);                                /* memory or output bound */
+void jinja_buf_init(struct rt *r, struct buf *b);                                      /* capped by the memory bound */
+int jinja_percent(struct rt *r, struct val fmt, struct val arg, struct val *out);      /* str % arg */
 int jinja_format(struct rt *r, struct val fmt, const struct args *g, struct val *out); /* str.format */
-int jinja_escape(struct rt *r, struct val v, struct val *out);   /* HTML; a Markup */
-int jinja_parse_int(struct str s, int base, int64_t *out);       /* 0, or -1 not a number, -2 beyond 64 bits */
+int jinja_escape(struct rt *r, struct val v, struct val *out);                         /* HTML; a Markup */
+int jinja_parse_int(struct str s, int base, int64_t *out); /* 0, or -1 not a number, -2 beyond 64 bits */
 bool jinja_parse_float(struct str s, double *out);
 int jinja_round(struct rt *r, struct val v, int64_t digits, struct val *out);
 
@@ -469,26 +472,30 @@ enum jinja_case { CASE_UPPER, CASE_LOWER, CASE_TITLE, CASE_FOLD };
 bool jinja_space(uint32_t cp);
 bool jinja_printable(uint32_t cp);
 bool jinja_linebreak(uint32_t cp);
-uint32_t jinja_cp_at(struct str s, size_t off, uint32_t *cp);    /* length; invalid bytes count as one character */
+uint32_t jinja_cp_at(struct str s, size_t off, uint32_t *cp); /* length; invalid bytes count as one character */
 size_t jinja_cp_count(struct str s);
-size_t jinja_cp_off(struct str s, size_t i);                     /* byte offset of character i (<= count) */
+size_t jinja_cp_off(struct str s, size_t i); /* byte offset of character i (<= count) */
 void jinja_put_case(struct buf *b, uint32_t cp, enum jinja_case c);
 int jinja_case_of(struct rt *r, struct str s, enum jinja_case c, struct val *out);
-int jinja_is_class(struct str s, const char *name);              /* islower, isdigit, ...: 1, 0 */
+int jinja_is_class(struct str s, const char *name); /* islower, isdigit, ...: 1, 0 */
 struct str jinja_strip(struct str s, struct str chars, bool def, bool left, bool right);
 int jinja_splitlines(struct rt *r, struct str s, bool keep, struct list **out);
 size_t jinja_find(struct str hay, size_t from, struct str needle); /* SIZE_MAX: not there */
 size_t jinja_rfind(struct str hay, struct str needle);
-/* Full case mapping of Unicode's SpecialCasing where it is more than one character: up to 3 code points to out, 0: there is none. */
+/* Full case mapping of Unicode's SpecialCasing where it is more than one character: up to 3 code points to out, 0: there is none.
+ */
 uint32_t jinja_special_case(uint32_t cp, enum jinja_case c, uint32_t out[3]);
 
 /* calls */
 int jinja_call(struct rt *r, struct val f, const struct args *g, struct val *out);
-int jinja_call_fn(struct rt *r, const struct jinja_fn *fn, struct val self, const struct args *g, const char *kind, struct val *out);
+int jinja_call_fn(struct rt *r, const struct jinja_fn *fn, struct val self, const struct args *g, const char *kind,
+                  struct val *out);
 int jinja_call_macro(struct rt *r, const struct macro *m, const struct args *g, struct val *out);
 int jinja_loop_attr(struct rt *r, struct loop *l, struct str name, struct val *out); /* 1 found, 0 not */
 int jinja_loop_call(struct rt *r, struct loop *l, const struct args *g, struct val *out);
 int jinja_str_method_list(struct rt *r, struct val sep, struct val seq, struct val *out); /* sep.join(seq) of strings */
-int jinja_attr_path(struct rt *r, struct val v, struct val attr, struct val def, struct val *out); /* "a.b.0", an index, or None */
-int jinja_wrap(struct rt *r, struct str line, int64_t width, bool break_long, bool on_hyphens, struct list *lines); /* textwrap.wrap */
+int jinja_attr_path(struct rt *r, struct val v, struct val attr, struct val def,
+                    struct val *out); /* "a.b.0", an index, or None */
+int jinja_wrap(struct rt *r, struct str line, int64_t width, bool break_long, bool on_hyphens,
+               struct list *lines); /* textwrap.wrap */
 int jinja_run(struct rt *r);

@@ -1,5 +1,5 @@
-/* jinja_lex.c: template text -> tokens, one at a time. The rules are those of Jinja2's lexer with trim_blocks and lstrip_blocks: which white space a tag
- * takes with it is decided here and nowhere else. Every byte is looked at a bounded number of times. */
+/* jinja_lex.c: template text -> tokens, one at a time. The rules are those of Jinja2's lexer with trim_blocks and lstrip_blocks:
+ * which white space a tag takes with it is decided here and nowhere else. Every byte is looked at a bounded number of times. */
 #include "model/jinja_impl.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -30,16 +30,14 @@ static bool space_at(const struct lex *l, size_t pos, uint32_t *len)
 /* Moves over [pos, to), counting lines. */
 static void advance(struct lex *l, size_t to)
 {
-    for (const char *q = l->p + l->pos, *end = l->p + to; (q = memchr(q, '\n', (size_t)(end - q))) != NULL; q++)
-        l->line++;
+    for (const char *q = l->p + l->pos, *end = l->p + to; (q = memchr(q, '\n', (size_t)(end - q))) != NULL; q++) l->line++;
     l->pos = to;
 }
 
 static size_t skip_space(const struct lex *l, size_t pos)
 {
     uint32_t k;
-    while (space_at(l, pos, &k))
-        pos += k;
+    while (space_at(l, pos, &k)) pos += k;
     return pos;
 }
 
@@ -56,8 +54,7 @@ static size_t rstrip(const char *p, size_t n) { return jinja_strip((struct str){
 static size_t lstrip(const struct lex *l, size_t from, size_t to)
 {
     size_t b = to;
-    while (b > from && l->p[b - 1] != '\n')
-        b--;
+    while (b > from && l->p[b - 1] != '\n') b--;
     if (b == from && from > 0 && l->p[from - 1] != '\n') return to;
     return jinja_strip((struct str){l->p + b, to - b}, (struct str){0}, true, false, true).n == 0 ? b : to;
 }
@@ -195,8 +192,7 @@ static int unescape(struct lex *l, struct str s, struct str *out)
             /* a line that goes on */
         } else if (c >= '0' && c <= '7') {
             uint32_t v = 0, d = 0;
-            for (; d < 3 && i < s.n && s.p[i] >= '0' && s.p[i] <= '7'; d++)
-                v = v * 8 + (uint32_t)(s.p[i++] - '0');
+            for (; d < 3 && i < s.n && s.p[i] >= '0' && s.p[i] <= '7'; d++) v = v * 8 + (uint32_t)(s.p[i++] - '0');
             i--;
             k += utf8_put(o + k, v); /* at most 2 bytes from 2 or more */
         } else if (c == 'x' || c == 'u' || c == 'U') {
@@ -225,8 +221,7 @@ static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static size_t digits(const struct lex *l, size_t pos)
 {
     if (pos >= l->n || !is_digit(l->p[pos])) return pos;
-    while (pos < l->n && (is_digit(l->p[pos]) || (l->p[pos] == '_' && pos + 1 < l->n && is_digit(l->p[pos + 1]))))
-        pos++;
+    while (pos < l->n && (is_digit(l->p[pos]) || (l->p[pos] == '_' && pos + 1 < l->n && is_digit(l->p[pos + 1])))) pos++;
     return pos;
 }
 
@@ -314,8 +309,7 @@ static int string(struct lex *l, struct jinja_tok *t)
 {
     char quote = l->p[l->pos];
     size_t q = l->pos + 1;
-    while (q < l->n && l->p[q] != quote)
-        q += l->p[q] == '\\' ? 2 : 1;
+    while (q < l->n && l->p[q] != quote) q += l->p[q] == '\\' ? 2 : 1;
     if (q >= l->n) return jinja_bad(l->e, l->line, "string without an end");
     t->k = T_STR;
     TRY(unescape(l, (struct str){l->p + l->pos + 1, q - l->pos - 1}, &t->s));
@@ -328,10 +322,10 @@ static int operator(struct lex *l, struct jinja_tok *t)
     static const struct {
         char s[3];
         uint8_t k;
-    } ops[] = {{"//", T_FLOORDIV}, {"**", T_POW},   {"==", T_EQ},     {"!=", T_NE},     {">=", T_GE},       {"<=", T_LE},
-               {"+", T_ADD},       {"-", T_SUB},    {"/", T_DIV},     {"*", T_MUL},     {"%", T_MOD},       {"~", T_TILDE},
-               {"[", T_LBRACKET},  {"]", T_RBRACKET}, {"(", T_LPAREN}, {")", T_RPAREN}, {"{", T_LBRACE},    {"}", T_RBRACE},
-               {">", T_GT},        {"<", T_LT},     {"=", T_ASSIGN},  {".", T_DOT},     {":", T_COLON},     {"|", T_PIPE},
+    } ops[] = {{"//", T_FLOORDIV}, {"**", T_POW},     {"==", T_EQ},    {"!=", T_NE},    {">=", T_GE},    {"<=", T_LE},
+               {"+", T_ADD},       {"-", T_SUB},      {"/", T_DIV},    {"*", T_MUL},    {"%", T_MOD},    {"~", T_TILDE},
+               {"[", T_LBRACKET},  {"]", T_RBRACKET}, {"(", T_LPAREN}, {")", T_RPAREN}, {"{", T_LBRACE}, {"}", T_RBRACE},
+               {">", T_GT},        {"<", T_LT},       {"=", T_ASSIGN}, {".", T_DOT},    {":", T_COLON},  {"|", T_PIPE},
                {",", T_COMMA},     {";", T_SEMICOLON}};
     for (size_t i = 0; i < ARRAY_LEN(ops); i++) {
         if (!lit(l, l->pos, ops[i].s)) continue;
@@ -392,8 +386,7 @@ int jinja_lex_next(struct lex *l, struct jinja_tok *t)
     if (is_digit(c)) return number(l, t);
     if (c == '"' || c == '\'') return string(l, t);
     size_t q = l->pos;
-    for (uint32_t k; (k = ident_at(l, q, q == l->pos)) != 0;)
-        q += k;
+    for (uint32_t k; (k = ident_at(l, q, q == l->pos)) != 0;) q += k;
     if (q > l->pos) {
         t->k = T_NAME;
         t->s = (struct str){l->p + l->pos, q - l->pos};

@@ -29,10 +29,26 @@ static int cased(struct rt *r, struct val self, enum jinja_case c, struct val *o
     out->sub = self.sub;
     return OK;
 }
-M(m_upper) { (void)a; return cased(r, self, CASE_UPPER, out); }
-M(m_lower) { (void)a; return cased(r, self, CASE_LOWER, out); }
-M(m_title) { (void)a; return cased(r, self, CASE_TITLE, out); }
-M(m_casefold) { (void)a; return cased(r, self, CASE_FOLD, out); }
+M(m_upper)
+{
+    (void)a;
+    return cased(r, self, CASE_UPPER, out);
+}
+M(m_lower)
+{
+    (void)a;
+    return cased(r, self, CASE_LOWER, out);
+}
+M(m_title)
+{
+    (void)a;
+    return cased(r, self, CASE_TITLE, out);
+}
+M(m_casefold)
+{
+    (void)a;
+    return cased(r, self, CASE_FOLD, out);
+}
 
 M(m_capitalize)
 {
@@ -68,9 +84,12 @@ M(m_swapcase)
     for (size_t i = 0; i < s.n;) {
         uint32_t c;
         size_t k = jinja_cp_at(s, i, &c);
-        if (jinja_is_class((struct str){s.p + i, k}, "isupper")) jinja_put_case(&b, c, CASE_LOWER);
-        else if (jinja_is_class((struct str){s.p + i, k}, "islower")) jinja_put_case(&b, c, CASE_UPPER);
-        else buf_put(&b, s.p + i, k); /* title case letters stay */
+        if (jinja_is_class((struct str){s.p + i, k}, "isupper"))
+            jinja_put_case(&b, c, CASE_LOWER);
+        else if (jinja_is_class((struct str){s.p + i, k}, "islower"))
+            jinja_put_case(&b, c, CASE_UPPER);
+        else
+            buf_put(&b, s.p + i, k); /* title case letters stay */
         i += k;
     }
     TRY(jinja_str_take(r, &b, out));
@@ -83,7 +102,8 @@ static int strip(struct rt *r, struct val self, struct val chars, bool left, boo
     bool def = !given(chars);
     if (!def) TRY(jinja_need_str(r, chars, "strip arg"));
     TRY(jinja_work(r, self.n));
-    if (!def) TRY(jinja_work(r, chars.n > 16 ? (size_t)chars.n * MIN(self.n, 1u << 20) : 0)); /* each character is looked up in chars */
+    if (!def)
+        TRY(jinja_work(r, chars.n > 16 ? (size_t)chars.n * MIN(self.n, 1u << 20) : 0)); /* each character is looked up in chars */
     struct str s = jinja_strip(v_slice(self), def ? (struct str){0} : v_slice(chars), def, left, right);
     *out = piece(self, s.p, s.n);
     return OK;
@@ -143,8 +163,7 @@ M(m_scount)
     TRY(range_of(r, self, a[1], a[2], &s, &skipped, &ok));
     x = v_slice(a[0]);
     if (ok && !x.n) n = (int64_t)jinja_cp_count(s) + 1;
-    for (size_t i = 0; ok && x.n && (i = jinja_find(s, i, x)) != SIZE_MAX; i += x.n)
-        n++;
+    for (size_t i = 0; ok && x.n && (i = jinja_find(s, i, x)) != SIZE_MAX; i += x.n) n++;
     *out = v_int(n);
     return OK;
 }
@@ -204,8 +223,7 @@ static int split_space(struct rt *r, struct val self, int64_t max, bool back, st
         if (back) {
             for (from = s.n; from > 0;) {
                 size_t i = from - 1;
-                while (i > 0 && ((unsigned char)s.p[i] & 0xc0) == 0x80)
-                    i--;
+                while (i > 0 && ((unsigned char)s.p[i] & 0xc0) == 0x80) i--;
                 jinja_cp_at(s, i, &c);
                 if (jinja_space(c)) break;
                 from = i;
@@ -299,8 +317,7 @@ M(m_splitlines)
 {
     struct list *l;
     TRY(jinja_splitlines(r, v_slice(self), a[0].t != V_MISSING && jinja_truth(a[0]), &l));
-    for (uint32_t i = 0; i < l->n; i++)
-        l->v[i].sub = self.sub;
+    for (uint32_t i = 0; i < l->n; i++) l->v[i].sub = self.sub;
     *out = v_list(l);
     return OK;
 }
@@ -389,11 +406,9 @@ static int justify(struct rt *r, struct val self, struct val *a, char how, struc
         fill = (struct str){"0", 1};
         left = pad;
     }
-    for (int64_t i = 0; i < left && buf_ok(&b); i++)
-        buf_put(&b, fill.p, fill.n);
+    for (int64_t i = 0; i < left && buf_ok(&b); i++) buf_put(&b, fill.p, fill.n);
     buf_put(&b, s.p, s.n);
-    for (int64_t i = left; i < pad && buf_ok(&b); i++)
-        buf_put(&b, fill.p, fill.n);
+    for (int64_t i = left; i < pad && buf_ok(&b); i++) buf_put(&b, fill.p, fill.n);
     TRY(jinja_str_take(r, &b, out));
     out->sub = self.sub;
     return OK;
@@ -419,8 +434,7 @@ M(m_expandtabs)
         uint32_t c;
         size_t k = jinja_cp_at(s, i, &c);
         if (c == '\t') {
-            for (int64_t n = w > 0 ? w - col % w : 0; n > 0; n--, col++)
-                buf_putc(&b, ' ');
+            for (int64_t n = w > 0 ? w - col % w : 0; n > 0; n--, col++) buf_putc(&b, ' ');
         } else {
             col = c == '\n' || c == '\r' ? 0 : col + 1;
             buf_put(&b, s.p + i, k);
@@ -430,7 +444,10 @@ M(m_expandtabs)
     return jinja_str_take(r, &b, out);
 }
 
-static int raw_format(struct rt *r, struct val self, const struct args *g, struct val *out) { return jinja_format(r, self, g, out); }
+static int raw_format(struct rt *r, struct val self, const struct args *g, struct val *out)
+{
+    return jinja_format(r, self, g, out);
+}
 
 static int raw_format_map(struct rt *r, struct val self, const struct args *g, struct val *out)
 {
@@ -454,13 +471,13 @@ static int raw_unsupported(struct rt *r, struct val self, const struct args *g, 
     return jinja_fail(r, "this function is not supported in chat templates");
 }
 
-#define IS(name) \
-    M(m_##name) \
-    { \
-        (void)a; \
-        TRY(jinja_work(r, self.n)); \
-        *out = v_bool(jinja_is_class(v_slice(self), #name)); \
-        return OK; \
+#define IS(name)                                                                                                                 \
+    M(m_##name)                                                                                                                  \
+    {                                                                                                                            \
+        (void)a;                                                                                                                 \
+        TRY(jinja_work(r, self.n));                                                                                              \
+        *out = v_bool(jinja_is_class(v_slice(self), #name));                                                                     \
+        return OK;                                                                                                               \
     }
 IS(isalnum)
 IS(isalpha)
@@ -540,14 +557,25 @@ static int view(struct val self, uint8_t kind, struct val *out)
     *out = (struct val){.t = V_VIEW, .sub = kind, .u.o = self.u.o};
     return OK;
 }
-M(m_keys) { (void)r, (void)a; return view(self, 0, out); }
-M(m_values) { (void)r, (void)a; return view(self, 1, out); }
-M(m_items) { (void)r, (void)a; return view(self, 2, out); }
+M(m_keys)
+{
+    (void)r, (void)a;
+    return view(self, 0, out);
+}
+M(m_values)
+{
+    (void)r, (void)a;
+    return view(self, 1, out);
+}
+M(m_items)
+{
+    (void)r, (void)a;
+    return view(self, 2, out);
+}
 
 static int copy_dict(struct rt *r, const struct dict *from, struct dict *to)
 {
-    for (uint32_t i = 0; i < from->n; i++)
-        TRY(jinja_dict_set(r, to, from->e[i].k, from->e[i].v));
+    for (uint32_t i = 0; i < from->n; i++) TRY(jinja_dict_set(r, to, from->e[i].k, from->e[i].v));
     return OK;
 }
 
@@ -587,8 +615,10 @@ M(g_range)
     int64_t lo, hi, step;
     TRY(jinja_need_int(r, a[0], &lo));
     hi = lo;
-    if (a[1].t == V_MISSING) lo = 0;
-    else TRY(jinja_need_int(r, a[1], &hi));
+    if (a[1].t == V_MISSING)
+        lo = 0;
+    else
+        TRY(jinja_need_int(r, a[1], &hi));
     TRY(opt_int(r, a[2], 1, &step));
     if (step == 0) return jinja_fail(r, "range() arg 3 must not be zero");
     uint64_t n = 0, d = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
@@ -622,8 +652,7 @@ static int raw_dict(struct rt *r, struct val self, const struct args *g, struct 
         }
         if (rc < 0) return rc;
     }
-    for (uint32_t i = 0; i < g->n_kw; i++)
-        TRY(jinja_dict_set(r, d, v_str(g->kw[i].p, g->kw[i].n), g->kv[i]));
+    for (uint32_t i = 0; i < g->n_kw; i++) TRY(jinja_dict_set(r, d, v_str(g->kw[i].p, g->kw[i].n), g->kv[i]));
     *out = (struct val){.t = V_DICT, .u.o = d};
     return OK;
 }
@@ -696,29 +725,69 @@ M(g_strftime)
 }
 
 /* ---- tables, sorted by name */
-#define S(n, f, p, need) {n, f, NULL, p, need, true, false}
-#define K(n, f, p, need) {n, f, NULL, p, need, false, false}
+#define S(n, f, p, need)                                                                                                         \
+    {                                                                                                                            \
+        n, f, NULL, p, need, true, false                                                                                         \
+    }
+#define K(n, f, p, need)                                                                                                         \
+    {                                                                                                                            \
+        n, f, NULL, p, need, false, false                                                                                        \
+    }
 static const struct jinja_fn str_methods[] = {
-    S("capitalize", m_capitalize, "", 0), S("casefold", m_casefold, "", 0), S("center", m_center, "width,fill", 1),
-    S("count", m_scount, "sub,start,end", 1), {"encode", NULL, raw_unsupported, NULL, 0, false, false},
-    S("endswith", m_endswith, "suffix,start,end", 1), K("expandtabs", m_expandtabs, "tabsize", 0), S("find", m_find, "sub,start,end", 1),
-    {"format", NULL, raw_format, NULL, 0, false, false}, {"format_map", NULL, raw_format_map, NULL, 0, false, false}, S("index", m_sindex, "sub,start,end", 1),
-    S("isalnum", m_isalnum, "", 0), S("isalpha", m_isalpha, "", 0), S("isascii", m_isascii, "", 0), S("isdecimal", m_isdecimal, "", 0),
-    S("isdigit", m_isdigit, "", 0), S("isidentifier", m_isidentifier, "", 0), S("islower", m_islower, "", 0), S("isnumeric", m_isnumeric, "", 0),
-    S("isprintable", m_isprintable, "", 0), S("isspace", m_isspace, "", 0), S("istitle", m_istitle, "", 0), S("isupper", m_isupper, "", 0),
-    S("join", m_join, "iterable", 1), S("ljust", m_ljust, "width,fill", 1), S("lower", m_lower, "", 0), S("lstrip", m_lstrip, "chars", 0),
-    {"maketrans", NULL, raw_unsupported, NULL, 0, false, false}, S("partition", m_partition, "sep", 1), S("removeprefix", m_removeprefix, "prefix", 1),
-    S("removesuffix", m_removesuffix, "suffix", 1), S("replace", m_replace, "old,new,count", 2), S("rfind", m_rfind, "sub,start,end", 1),
-    S("rindex", m_rindex, "sub,start,end", 1), S("rjust", m_rjust, "width,fill", 1), S("rpartition", m_rpartition, "sep", 1),
-    K("rsplit", m_rsplit, "sep,maxsplit", 0), S("rstrip", m_rstrip, "chars", 0), K("split", m_split, "sep,maxsplit", 0),
-    K("splitlines", m_splitlines, "keepends", 0), S("startswith", m_startswith, "prefix,start,end", 1), S("strip", m_strip, "chars", 0),
-    S("swapcase", m_swapcase, "", 0), S("title", m_title, "", 0), {"translate", NULL, raw_unsupported, NULL, 0, false, false},
-    S("upper", m_upper, "", 0), S("zfill", m_zfill, "width", 1),
+    S("capitalize", m_capitalize, "", 0),
+    S("casefold", m_casefold, "", 0),
+    S("center", m_center, "width,fill", 1),
+    S("count", m_scount, "sub,start,end", 1),
+    {"encode", NULL, raw_unsupported, NULL, 0, false, false},
+    S("endswith", m_endswith, "suffix,start,end", 1),
+    K("expandtabs", m_expandtabs, "tabsize", 0),
+    S("find", m_find, "sub,start,end", 1),
+    {"format", NULL, raw_format, NULL, 0, false, false},
+    {"format_map", NULL, raw_format_map, NULL, 0, false, false},
+    S("index", m_sindex, "sub,start,end", 1),
+    S("isalnum", m_isalnum, "", 0),
+    S("isalpha", m_isalpha, "", 0),
+    S("isascii", m_isascii, "", 0),
+    S("isdecimal", m_isdecimal, "", 0),
+    S("isdigit", m_isdigit, "", 0),
+    S("isidentifier", m_isidentifier, "", 0),
+    S("islower", m_islower, "", 0),
+    S("isnumeric", m_isnumeric, "", 0),
+    S("isprintable", m_isprintable, "", 0),
+    S("isspace", m_isspace, "", 0),
+    S("istitle", m_istitle, "", 0),
+    S("isupper", m_isupper, "", 0),
+    S("join", m_join, "iterable", 1),
+    S("ljust", m_ljust, "width,fill", 1),
+    S("lower", m_lower, "", 0),
+    S("lstrip", m_lstrip, "chars", 0),
+    {"maketrans", NULL, raw_unsupported, NULL, 0, false, false},
+    S("partition", m_partition, "sep", 1),
+    S("removeprefix", m_removeprefix, "prefix", 1),
+    S("removesuffix", m_removesuffix, "suffix", 1),
+    S("replace", m_replace, "old,new,count", 2),
+    S("rfind", m_rfind, "sub,start,end", 1),
+    S("rindex", m_rindex, "sub,start,end", 1),
+    S("rjust", m_rjust, "width,fill", 1),
+    S("rpartition", m_rpartition, "sep", 1),
+    K("rsplit", m_rsplit, "sep,maxsplit", 0),
+    S("rstrip", m_rstrip, "chars", 0),
+    K("split", m_split, "sep,maxsplit", 0),
+    K("splitlines", m_splitlines, "keepends", 0),
+    S("startswith", m_startswith, "prefix,start,end", 1),
+    S("strip", m_strip, "chars", 0),
+    S("swapcase", m_swapcase, "", 0),
+    S("title", m_title, "", 0),
+    {"translate", NULL, raw_unsupported, NULL, 0, false, false},
+    S("upper", m_upper, "", 0),
+    S("zfill", m_zfill, "width", 1),
 };
-static const struct jinja_fn list_methods[] = {S("copy", m_lcopy, "", 0), S("count", m_lcount, "value", 1), S("index", m_lindex, "value,start,stop", 1)};
+static const struct jinja_fn list_methods[] = {S("copy", m_lcopy, "", 0), S("count", m_lcount, "value", 1),
+                                               S("index", m_lindex, "value,start,stop", 1)};
 static const struct jinja_fn dict_methods[] = {
-    S("copy", m_dcopy, "", 0), {"fromkeys", NULL, raw_unsupported, NULL, 0, false, false}, S("get", m_get, "key,default", 1), S("items", m_items, "", 0),
-    S("keys", m_keys, "", 0), S("values", m_values, "", 0)};
+    S("copy", m_dcopy, "", 0),         {"fromkeys", NULL, raw_unsupported, NULL, 0, false, false},
+    S("get", m_get, "key,default", 1), S("items", m_items, "", 0),
+    S("keys", m_keys, "", 0),          S("values", m_values, "", 0)};
 static const struct jinja_fn cycler_methods[] = {S("next", m_cycle_next, "", 0), S("reset", m_cycle_reset, "", 0)};
 static const struct jinja_fn globals[] = {
     {"cycler", NULL, raw_cycler, NULL, 0, false, false},

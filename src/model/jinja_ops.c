@@ -1,5 +1,5 @@
-/* jinja_ops.c: operators, subscripts and attributes with Python's meaning and the sandbox's refusals. Integers have 64 bits; a result beyond them
- * is an error, not another number. */
+/* jinja_ops.c: operators, subscripts and attributes with Python's meaning and the sandbox's refusals. Integers have 64 bits; a
+ * result beyond them is an error, not another number. */
 #include "model/jinja_impl.h"
 #include <math.h>
 #include <string.h>
@@ -22,16 +22,14 @@ static int repeat(struct rt *r, struct val a, int64_t n, struct val *out)
     if (a.t == V_STR) {
         char *m = jinja_str_mem(r, total);
         if (!m) return E_RANGE;
-        for (size_t i = 0; i < total; i += len)
-            memcpy(m + i, a.u.s, len);
+        for (size_t i = 0; i < total; i += len) memcpy(m + i, a.u.s, len);
         *out = v_str(m, total);
         out->sub = a.sub;
         return OK;
     }
     struct list *l;
     TRY(jinja_list_new(r, (uint32_t)total, &l));
-    for (; l->n < total; l->n += (uint32_t)len)
-        memcpy(l->v + l->n, a.u.l->v, len * sizeof *l->v);
+    for (; l->n < total; l->n += (uint32_t)len) memcpy(l->v + l->n, a.u.l->v, len * sizeof *l->v);
     *out = (struct val){.t = a.t, .u.l = l};
     return OK;
 }
@@ -81,7 +79,8 @@ static int power(struct rt *r, struct val a, struct val b, struct val *out)
     }
     double p = jinja_as_double(a), q = jinja_as_double(b), d;
     if (p == 0 && q < 0) return jinja_fail(r, "0.0 cannot be raised to a negative power");
-    if (p < 0 && isfinite(p) && isfinite(q) && q != floor(q)) return jinja_fail(r, "a negative number to a fractional power is complex");
+    if (p < 0 && isfinite(p) && isfinite(q) && q != floor(q))
+        return jinja_fail(r, "a negative number to a fractional power is complex");
     d = pow(p, q);
     if (isinf(d) && isfinite(p) && isfinite(q)) return jinja_bound(r, "Result too large");
     *out = v_float(d);
@@ -95,9 +94,12 @@ static int divide(struct rt *r, uint8_t op, struct val a, struct val b, struct v
     if (q == 0) return jinja_fail(r, op == T_DIV ? "division by zero" : "integer division or modulo by zero");
     if (op != T_DIV && jinja_as_int(a, &x) && jinja_as_int(b, &y)) {
         if (y == -1) { /* INT64_MIN / -1 */
-            if (op == T_MOD) *out = v_int(0);
-            else if (x == INT64_MIN) return big(r);
-            else *out = v_int(-x);
+            if (op == T_MOD)
+                *out = v_int(0);
+            else if (x == INT64_MIN)
+                return big(r);
+            else
+                *out = v_int(-x);
             return OK;
         }
         int64_t d = x / y, m = x % y;
@@ -115,7 +117,7 @@ static int divide(struct rt *r, uint8_t op, struct val a, struct val b, struct v
         return OK;
     }
     double m = fmod(p, q);
-    if (m) {
+    if (m != 0) {
         if ((q < 0) != (m < 0)) m += q;
     } else {
         m = copysign(0.0, q);
@@ -137,7 +139,8 @@ static int divide(struct rt *r, uint8_t op, struct val a, struct val b, struct v
 
 int jinja_binop(struct rt *r, uint8_t op, struct val a, struct val b, struct val *out)
 {
-    static const char *const names[] = {[T_ADD] = "+", [T_SUB] = "-", [T_MUL] = "*", [T_DIV] = "/", [T_FLOORDIV] = "//", [T_MOD] = "%", [T_POW] = "**"};
+    static const char *const names[] = {
+        [T_ADD] = "+", [T_SUB] = "-", [T_MUL] = "*", [T_DIV] = "/", [T_FLOORDIV] = "//", [T_MOD] = "%", [T_POW] = "**"};
     int64_t x, y, v;
     TRY(jinja_work(r, 0));
     if (op == T_MOD && a.t == V_STR) return jinja_percent(r, a, b, out);
@@ -152,7 +155,9 @@ int jinja_binop(struct rt *r, uint8_t op, struct val a, struct val b, struct val
     if (op == T_POW) return power(r, a, b, out);
     if (op == T_DIV || op == T_FLOORDIV || op == T_MOD) return divide(r, op, a, b, out);
     if (jinja_as_int(a, &x) && jinja_as_int(b, &y)) {
-        bool over = op == T_ADD ? __builtin_add_overflow(x, y, &v) : op == T_SUB ? __builtin_sub_overflow(x, y, &v) : __builtin_mul_overflow(x, y, &v);
+        bool over = op == T_ADD   ? __builtin_add_overflow(x, y, &v)
+                    : op == T_SUB ? __builtin_sub_overflow(x, y, &v)
+                                  : __builtin_mul_overflow(x, y, &v);
         if (over) return big(r);
         *out = v_int(v);
         return OK;
@@ -187,7 +192,8 @@ static int slice_index(struct rt *r, struct val v, bool *given, int64_t *i)
 }
 
 /* PySlice_AdjustIndices: first index, the index not reached, step, number of items. */
-static int slice_bounds(struct rt *r, struct val lo, struct val hi, struct val step, int64_t n, int64_t *start, int64_t *stop, int64_t *by, uint32_t *count)
+static int slice_bounds(struct rt *r, struct val lo, struct val hi, struct val step, int64_t n, int64_t *start, int64_t *stop,
+                        int64_t *by, uint32_t *count)
 {
     bool has_lo, has_hi, has_step;
     int64_t a = 0, b = 0;
@@ -236,8 +242,7 @@ static int slice_str(struct rt *r, struct val v, int64_t start, int64_t by, uint
         if (((unsigned char)s.p[i] & 0xc0) != 0x80) off[k++] = (uint32_t)i;
     off[n] = (uint32_t)s.n;
     size_t total = 0;
-    for (uint32_t i = 0; i < count; i++)
-        total += off[start + by * i + 1] - off[start + by * i];
+    for (uint32_t i = 0; i < count; i++) total += off[start + by * i + 1] - off[start + by * i];
     char *m = jinja_str_mem(r, total), *q = m;
     if (!m) return E_RANGE;
     for (uint32_t i = 0; i < count; i++) {
@@ -257,7 +262,8 @@ int jinja_slice(struct rt *r, struct val v, struct val lo, struct val hi, struct
     uint64_t len;
     if (v.t == V_UNDEF) return jinja_undef_error(r, v);
     if (v.t != V_STR && v.t != V_LIST && v.t != V_TUPLE && v.t != V_RANGE)
-        return v.t == V_DICT ? jinja_fail(r, "unhashable type: 'slice'") : jinja_fail(r, "'%s' object is not subscriptable", jinja_type_name(v));
+        return v.t == V_DICT ? jinja_fail(r, "unhashable type: 'slice'")
+                             : jinja_fail(r, "'%s' object is not subscriptable", jinja_type_name(v));
     TRY(jinja_len(r, v, &len));
     n = (int64_t)len;
     TRY(slice_bounds(r, lo, hi, step, n, &start, &stop, &by, &count));
@@ -276,8 +282,7 @@ int jinja_slice(struct rt *r, struct val v, struct val lo, struct val hi, struct
     struct list *l;
     TRY(jinja_work(r, count));
     TRY(jinja_list_new(r, count, &l));
-    for (; l->n < count; l->n++)
-        l->v[l->n] = v.u.l->v[start + by * l->n];
+    for (; l->n < count; l->n++) l->v[l->n] = v.u.l->v[start + by * l->n];
     *out = (struct val){.t = v.t, .u.l = l};
     return OK;
 }
@@ -295,10 +300,12 @@ static bool unsafe_attr(struct val obj, struct str name)
     if (obj.t == V_DICT)
         for (size_t i = 0; i < ARRAY_LEN(dict_no); i++)
             if (str_eq(name, dict_no[i])) return true;
-    static const char *const dunder[] = {"__class__", "__init__", "__doc__",  "__dict__", "__getattribute__", "__eq__", "__hash__",
-                                         "__len__",   "__iter__", "__repr__", "__str__",  "__subclasshook__", "__new__", "__reduce__",
-                                         "__reduce_ex__", "__dir__", "__format__", "__ne__", "__sizeof__", "__init_subclass__",
-                                         "__getitem__", "__contains__", "__setattr__", "__delattr__", "__lt__", "__gt__", "__le__", "__ge__"};
+    static const char *const dunder[] = {"__class__",   "__init__",         "__doc__",     "__dict__",    "__getattribute__",
+                                         "__eq__",      "__hash__",         "__len__",     "__iter__",    "__repr__",
+                                         "__str__",     "__subclasshook__", "__new__",     "__reduce__",  "__reduce_ex__",
+                                         "__dir__",     "__format__",       "__ne__",      "__sizeof__",  "__init_subclass__",
+                                         "__getitem__", "__contains__",     "__setattr__", "__delattr__", "__lt__",
+                                         "__gt__",      "__le__",           "__ge__"};
     if (name.n < 5 || memcmp(name.p, "__", 2) != 0 || obj.t == V_NS) return false;
     for (size_t i = 0; i < ARRAY_LEN(dunder); i++)
         if (str_eq(name, dunder[i])) return true;

@@ -1,4 +1,5 @@
-/* jinja_parse.c: tokens -> tree: statements, and names to numbers, which jinja_scope works on. Expressions are in jinja_expr.c. */
+/* jinja_parse.c: tokens -> tree: statements, and names to numbers, which jinja_scope works on. Expressions are in jinja_expr.c.
+ */
 #include "model/jinja_parse.h"
 
 static int statements(struct parser *p, const char *ends, struct body *out, struct str *end);
@@ -16,16 +17,13 @@ int jinja_intern(struct parser *p, struct str s, uint32_t *id)
         p->n_map = n;
         for (uint32_t i = 0; i < p->n_names; i++) {
             uint32_t h = 2166136261u;
-            for (size_t k = 0; k < names[i].n; k++)
-                h = (h ^ (unsigned char)names[i].p[k]) * 16777619u;
-            while (m[h & (n - 1)])
-                h++;
+            for (size_t k = 0; k < names[i].n; k++) h = (h ^ (unsigned char)names[i].p[k]) * 16777619u;
+            while (m[h & (n - 1)]) h++;
             m[h & (n - 1)] = i + 1;
         }
     }
     uint32_t h = 2166136261u; /* FNV-1a */
-    for (size_t k = 0; k < s.n; k++)
-        h = (h ^ (unsigned char)s.p[k]) * 16777619u;
+    for (size_t k = 0; k < s.n; k++) h = (h ^ (unsigned char)s.p[k]) * 16777619u;
     for (;; h++) {
         uint32_t i = p->map[h & (p->n_map - 1)];
         if (!i) break;
@@ -82,8 +80,7 @@ static int as_target(struct parser *p, struct node *n)
     }
     if (n->k == N_NSREF) return OK;
     if (n->k != N_TUPLE) return jinja_bad(p->e, n->line, "can't assign to this expression");
-    for (uint32_t i = 0; i < n->u.l.n; i++)
-        TRY(as_target(p, n->u.l.v[i]));
+    for (uint32_t i = 0; i < n->u.l.n; i++) TRY(as_target(p, n->u.l.v[i]));
     return OK;
 }
 
@@ -214,7 +211,8 @@ static int signature(struct parser *p, struct nmacro *m)
         if (a.n >= 255) return jinja_bad(p->e, p->cur.line, "more than 255 arguments");
         for (uint32_t i = 0; i < a.n; i++)
             if (a.v[i]->u.name.id == x->u.name.id)
-                return jinja_bad(p->e, p->cur.line, "duplicate argument '%.*s'", (int)MIN(x->u.name.s.n, (size_t)60), x->u.name.s.p);
+                return jinja_bad(p->e, p->cur.line, "duplicate argument '%.*s'", (int)MIN(x->u.name.s.n, (size_t)60),
+                                 x->u.name.s.p);
         TRY(push(p, &a, x));
         uint32_t stores = p->n_loop_store;
         TRY(jinja_note_use(p, x->u.name.id, false));
@@ -238,8 +236,7 @@ static int macro_body(struct parser *p, struct nmacro *m, const char *end_tag, u
 {
     struct str end;
     uint32_t since[N_SPECIAL];
-    for (uint32_t i = 0; i < N_SPECIAL; i++)
-        since[i] = p->use[i].n;
+    for (uint32_t i = 0; i < N_SPECIAL; i++) since[i] = p->use[i].n;
     TRY(statements(p, end_tag, &m->body, &end));
     m->caller = uses(p, ID_CALLER, since[ID_CALLER]);
     m->kwargs = uses(p, ID_KWARGS, since[ID_KWARGS]);
@@ -320,7 +317,8 @@ static int statement(struct parser *p, struct node **out)
         rc = s ? statements(p, "endgeneration", &s->body, &end) : nomem(p);
     } else {
         for (size_t i = 0; i < ARRAY_LEN(no); i++)
-            if (str_eq(t.s, no[i])) return jinja_bad(p->e, t.line, "{%% %s %%} is not supported: a chat template is one self-contained text", no[i]);
+            if (str_eq(t.s, no[i]))
+                return jinja_bad(p->e, t.line, "{%% %s %%} is not supported: a chat template is one self-contained text", no[i]);
         return jinja_bad(p->e, t.line, "unknown tag '%.*s'", (int)MIN(t.s.n, (size_t)60), t.s.p);
     }
     return rc;
@@ -336,7 +334,8 @@ static bool one_of(struct str s, const char *words)
     return false;
 }
 
-/* Body up to one of the tags `ends` ("" = end of the template), which is consumed; its closing %} too unless it has more to say (elif). */
+/* Body up to one of the tags `ends` ("" = end of the template), which is consumed; its closing %} too unless it has more to say
+ * (elif). */
 static int statements(struct parser *p, const char *ends, struct body *out, struct str *end)
 {
     struct vec v = {0};
@@ -384,7 +383,8 @@ static int statements(struct parser *p, const char *ends, struct body *out, stru
             TRY(expect(p, T_BLOCK_END));
             break;
         default: /* T_EOF: only whole tags are left behind */
-            if (*ends) return jinja_bad(p->e, p->cur.line, "end of template, but the tag of line %u wants {%% %s %%}", line, ends);
+            if (*ends)
+                return jinja_bad(p->e, p->cur.line, "end of template, but the tag of line %u wants {%% %s %%}", line, ends);
             *out = (struct body){v.v, v.n};
             return OK;
         }
@@ -397,8 +397,7 @@ int jinja_parse(struct jinja *j, struct err *e)
     static const char *const special[] = {"loop", "caller", "kwargs", "varargs"};
     uint32_t id;
     p.cur.line = 1;
-    for (uint32_t i = 0; i < N_SPECIAL; i++)
-        TRY(jinja_intern(&p, str_of(special[i]), &id));
+    for (uint32_t i = 0; i < N_SPECIAL; i++) TRY(jinja_intern(&p, str_of(special[i]), &id));
     TRY(next(&p));
     struct str end;
     TRY(statements(&p, "", &j->body, &end));

@@ -1,4 +1,5 @@
-/* jinja_parse.h: what the two halves of the parser share: its state, stepping through tokens, making nodes. Private to jinja_parse.c and jinja_expr.c. */
+/* jinja_parse.h: what the two halves of the parser share: its state, stepping through tokens, making nodes. Private to
+ * jinja_parse.c and jinja_expr.c. */
 #pragma once
 #include "model/jinja_impl.h"
 #include <string.h>
@@ -19,7 +20,8 @@ struct parser {
     struct str *names;
     uint32_t *map; /* hash -> 1 + id */
     uint32_t n_map;
-    /* Uses of loop, caller, kwargs, varargs in order: whether a body mentions one before it stores one (compiler.find_undeclared). */
+    /* Uses of loop, caller, kwargs, varargs in order: whether a body mentions one before it stores one
+     * (compiler.find_undeclared). */
     struct {
         uint8_t *load;
         uint32_t n, cap;
@@ -53,9 +55,44 @@ static inline bool is_name(const struct jinja_tok *t, const char *z) { return t-
 
 static inline const char *tok_name(const struct jinja_tok *t)
 {
-    static const char *const n[] = {"end of template", "text", "'{{'", "'}}'", "'{%'", "'%}'", "a name", "a string", "an integer", "a number",
-                                    "'+'", "'-'", "'*'", "'/'", "'//'", "'%'", "'**'", "'~'", "'=='", "'!='", "'<'", "'<='", "'>'", "'>='",
-                                    "'in'", "'not in'", "'='", "'.'", "':'", "'|'", "','", "';'", "'('", "')'", "'['", "']'", "'{'", "'}'"};
+    static const char *const n[] = {"end of template",
+                                    "text",
+                                    "'{{'",
+                                    "'}}'",
+                                    "'{%'",
+                                    "'%}'",
+                                    "a name",
+                                    "a string",
+                                    "an integer",
+                                    "a number",
+                                    "'+'",
+                                    "'-'",
+                                    "'*'",
+                                    "'/'",
+                                    "'//'",
+                                    "'%'",
+                                    "'**'",
+                                    "'~'",
+                                    "'=='",
+                                    "'!='",
+                                    "'<'",
+                                    "'<='",
+                                    "'>'",
+                                    "'>='",
+                                    "'in'",
+                                    "'not in'",
+                                    "'='",
+                                    "'.'",
+                                    "':'",
+                                    "'|'",
+                                    "','",
+                                    "';'",
+                                    "'('",
+                                    "')'",
+                                    "'['",
+                                    "']'",
+                                    "'{'",
+                                    "'}'"};
     return n[t->k];
 }
 

@@ -1,8 +1,9 @@
-/* jinja_scope.c: which name means which slot. This is Jinja2's idtracking.py and the part of compiler.py that enters frames, told in slots: every
- * scope has a table of the names it has seen; a name is loaded from the variables when the scope is entered, taken from an outer scope, or starts
- * undefined, by the order of uses in the text. Jinja2 compiles to Python functions (one for the template, each macro, call block, recursive loop
- * and loop filter) whose local variables are named by nesting level and name; a func here is such a function and its slots are those variables.
- * A branch of an `if` is an overlay over its scope's table, so that nothing is copied. */
+/* jinja_scope.c: which name means which slot. This is Jinja2's idtracking.py and the part of compiler.py that enters frames, told
+ * in slots: every scope has a table of the names it has seen; a name is loaded from the variables when the scope is entered,
+ * taken from an outer scope, or starts undefined, by the order of uses in the text. Jinja2 compiles to Python functions (one for
+ * the template, each macro, call block, recursive loop and loop filter) whose local variables are named by nesting level and
+ * name; a func here is such a function and its slots are those variables. A branch of an `if` is an overlay over its scope's
+ * table, so that nothing is copied. */
 #include "model/jinja_impl.h"
 #include <string.h>
 
@@ -102,8 +103,7 @@ static int own(struct scope *s, struct syms *y, uint32_t id, struct ent **out)
     *out = y->e + y->n;
     if (y->n++ >= 12) {
         if (!y->map.cap)
-            for (uint32_t i = 0; i + 1 < y->n; i++)
-                TRY(map_put(s, &y->map, y->e[i].id, i));
+            for (uint32_t i = 0; i + 1 < y->n; i++) TRY(map_put(s, &y->map, y->e[i].id, i));
         TRY(map_put(s, &y->map, id, y->n - 1));
     }
     return OK;
@@ -198,8 +198,7 @@ static int an_expr(struct scope *s, struct syms *y, const struct node *n);
 
 static int an_list(struct scope *s, struct syms *y, struct node **v, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++)
-        TRY(an_expr(s, y, v[i]));
+    for (uint32_t i = 0; i < n; i++) TRY(an_expr(s, y, v[i]));
     return OK;
 }
 
@@ -243,8 +242,7 @@ static int an_target(struct scope *s, struct syms *y, const struct node *n, bool
 {
     if (n->k == N_NAME) return as_param ? param(s, y, n->u.name.id) : store(s, y, n->u.name.id);
     if (n->k == N_NSREF) return load(s, y, n->u.name.id);
-    for (uint32_t i = 0; i < n->u.l.n; i++)
-        TRY(an_target(s, y, n->u.l.v[i], as_param));
+    for (uint32_t i = 0; i < n->u.l.n; i++) TRY(an_target(s, y, n->u.l.v[i], as_param));
     return OK;
 }
 
@@ -301,8 +299,7 @@ static int an_if(struct scope *s, struct syms *y, const struct branch *br, uint3
     struct map fresh = {0};
     struct syms o[3];
     TRY(an_expr(s, y, br[0].test));
-    for (int w = 0; w < 3; w++)
-        o[w] = (struct syms){.parent = y->parent, .base = y, .fn = y->fn, .level = y->level};
+    for (int w = 0; w < 3; w++) o[w] = (struct syms){.parent = y->parent, .base = y, .fn = y->fn, .level = y->level};
     TRY(an_body(s, &o[0], &br[0].body));
     for (uint32_t i = 1; i < n; i++) {
         if (!br[i].test)
@@ -310,8 +307,7 @@ static int an_if(struct scope *s, struct syms *y, const struct branch *br, uint3
         else
             TRY(an_if(s, &o[1], br + i, 1));
     }
-    for (int w = 0; w < 3; w++)
-        TRY(merge(s, y, &o[w], &fresh));
+    for (int w = 0; w < 3; w++) TRY(merge(s, y, &o[w], &fresh));
     return finish_if(s, y, &fresh);
 }
 
@@ -321,9 +317,7 @@ static int an_stmt(struct scope *s, struct syms *y, const struct node *n)
     case S_PRINT: return an_list(s, y, n->u.l.v, n->u.l.n);
     case S_IF: return an_if(s, y, n->u.cond.v, n->u.cond.n);
     case S_FOR: return an_expr(s, y, n->u.loop->iter);
-    case S_SET:
-        TRY(an_expr(s, y, n->u.set->value[0]));
-        return an_target(s, y, n->u.set->target[0], false);
+    case S_SET: TRY(an_expr(s, y, n->u.set->value[0])); return an_target(s, y, n->u.set->target[0], false);
     case S_SETBLOCK: return an_target(s, y, n->u.set->target[0], false);
     case S_MACRO: return store(s, y, n->u.macro->store->u.name.id);
     case S_CALL: return an_expr(s, y, n->u.macro->call);
@@ -335,8 +329,7 @@ static int an_stmt(struct scope *s, struct syms *y, const struct node *n)
 
 static int an_body(struct scope *s, struct syms *y, const struct body *b)
 {
-    for (uint32_t i = 0; i < b->n; i++)
-        TRY(an_stmt(s, y, b->v[i]));
+    for (uint32_t i = 0; i < b->n; i++) TRY(an_stmt(s, y, b->v[i]));
     return OK;
 }
 
@@ -351,8 +344,7 @@ struct where { /* what the code generator's Frame says besides symbols */
 static uint16_t hops(const struct func *from, const struct func *to)
 {
     uint16_t h = 0;
-    for (; from != to; from = from->parent)
-        h++;
+    for (; from != to; from = from->parent) h++;
     return h;
 }
 
@@ -379,8 +371,7 @@ static int res_expr(struct scope *s, const struct where *w, struct node *n);
 
 static int res_list(struct scope *s, const struct where *w, struct node **v, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++)
-        TRY(res_expr(s, w, v[i]));
+    for (uint32_t i = 0; i < n; i++) TRY(res_expr(s, w, v[i]));
     return OK;
 }
 
@@ -388,7 +379,8 @@ static int res_call(struct scope *s, const struct where *w, struct node *n)
 {
     struct str name = n->u.call.name;
     if (n->k != N_CALL && !n->u.call.fn && !w->soft)
-        return jinja_bad(s->e, n->line, "No %s named '%.*s'", n->k == N_FILTER ? "filter" : "test", (int)MIN(name.n, (size_t)60), name.p);
+        return jinja_bad(s->e, n->line, "No %s named '%.*s'", n->k == N_FILTER ? "filter" : "test", (int)MIN(name.n, (size_t)60),
+                         name.p);
     TRY(res_expr(s, w, n->u.call.obj));
     TRY(res_list(s, w, n->u.call.args->v, n->u.call.args->n));
     TRY(res_list(s, w, n->u.call.args->kv, n->u.call.args->n_kw));
@@ -442,7 +434,10 @@ static int res_expr(struct scope *s, const struct where *w, struct node *n)
 
 static int res_body(struct scope *s, const struct where *w, const struct body *b);
 
-static struct syms inner(struct syms *y, struct func *fn) { return (struct syms){.parent = y, .fn = fn ? fn : y->fn, .level = y->level + 1}; }
+static struct syms inner(struct syms *y, struct func *fn)
+{
+    return (struct syms){.parent = y, .fn = fn ? fn : y->fn, .level = y->level + 1};
+}
 
 static struct func *new_func(struct scope *s, struct func *parent)
 {
@@ -460,8 +455,7 @@ static int clone_target(struct scope *s, const struct node *t, struct node **out
     if (t->k != N_TUPLE) return OK;
     n->u.l.v = arena_alloc(s->a, t->u.l.n, sizeof *n->u.l.v);
     if (!n->u.l.v) return nomem(s);
-    for (uint32_t i = 0; i < t->u.l.n; i++)
-        TRY(clone_target(s, t->u.l.v[i], &n->u.l.v[i]));
+    for (uint32_t i = 0; i < t->u.l.n; i++) TRY(clone_target(s, t->u.l.v[i], &n->u.l.v[i]));
     return OK;
 }
 
@@ -502,8 +496,7 @@ static int res_macro(struct scope *s, const struct where *w, struct nmacro *m)
 {
     if (!(m->fn = new_func(s, w->y->fn))) return nomem(s);
     struct syms y = inner(w->y, m->fn);
-    for (uint32_t i = 0; i < m->n_arg; i++)
-        TRY(param(s, &y, m->arg[i]->u.name.id));
+    for (uint32_t i = 0; i < m->n_arg; i++) TRY(param(s, &y, m->arg[i]->u.name.id));
     TRY(an_list(s, &y, m->def, m->n_def));
     TRY(an_body(s, &y, &m->body));
     enum { ID_CALLER = 1, ID_KWARGS, ID_VARARGS }; /* as the parser interned them */
@@ -527,8 +520,7 @@ static int res_set(struct scope *s, const struct where *w, uint8_t k, struct nse
     struct syms y = inner(w->y, NULL);
     struct where in = {.y = &y, .in_loop = w->in_loop};
     if (k == S_WITH)
-        for (uint32_t i = 0; i < n->n; i++)
-            TRY(an_target(s, &y, n->target[i], true));
+        for (uint32_t i = 0; i < n->n; i++) TRY(an_target(s, &y, n->target[i], true));
     TRY(an_body(s, &y, &n->body));
     TRY(an_expr(s, &y, n->filter));
     if (k == S_WITH) {
@@ -571,8 +563,7 @@ static int res_stmt(struct scope *s, const struct where *w, struct node *n)
 
 static int res_body(struct scope *s, const struct where *w, const struct body *b)
 {
-    for (uint32_t i = 0; i < b->n; i++)
-        TRY(res_stmt(s, w, b->v[i]));
+    for (uint32_t i = 0; i < b->n; i++) TRY(res_stmt(s, w, b->v[i]));
     return OK;
 }
 

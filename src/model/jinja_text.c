@@ -32,12 +32,10 @@ void jinja_put_float(struct buf *b, double d)
         buf_printf(b, "e%c%02d", e < 0 ? '-' : '+', abs(e));
     } else if (e < 0) {
         buf_puts(b, "0.");
-        for (int i = -1; i > e; i--)
-            buf_putc(b, '0');
+        for (int i = -1; i > e; i--) buf_putc(b, '0');
         buf_put(b, dig, (size_t)n);
     } else {
-        for (int i = 0; i <= e; i++)
-            buf_putc(b, i < n ? dig[i] : '0');
+        for (int i = 0; i <= e; i++) buf_putc(b, i < n ? dig[i] : '0');
         buf_putc(b, '.');
         if (n > e + 1)
             buf_put(b, dig + e + 1, (size_t)(n - e - 1));
@@ -130,13 +128,14 @@ int jinja_put_repr(struct rt *r, struct buf *b, struct val v)
     case V_DICT:
     case V_VIEW:
     case V_NS:
-        if (++r->data_depth > JINJA_MAX_DATA_DEPTH) return jinja_bound(r, "values nested more than %d levels deep", JINJA_MAX_DATA_DEPTH);
+        if (++r->data_depth > JINJA_MAX_DATA_DEPTH)
+            return jinja_bound(r, "values nested more than %d levels deep", JINJA_MAX_DATA_DEPTH);
         TRY(put_nested(r, b, v));
         r->data_depth--;
         break;
     case V_RANGE:
-        buf_printf(b, v.u.r->step == 1 ? "range(%lld, %lld)" : "range(%lld, %lld, %lld)", (long long)v.u.r->start, (long long)v.u.r->stop,
-                   (long long)v.u.r->step);
+        buf_printf(b, v.u.r->step == 1 ? "range(%lld, %lld)" : "range(%lld, %lld, %lld)", (long long)v.u.r->start,
+                   (long long)v.u.r->stop, (long long)v.u.r->step);
         break;
     case V_MACRO:
         if (v.u.m->def->store) {
@@ -227,8 +226,7 @@ static void json_newline(struct buf *b, const struct jinja_json *o, uint32_t lev
 {
     if (!o->pretty) return;
     buf_putc(b, '\n');
-    for (uint32_t i = 0; i < level && buf_ok(b); i++)
-        buf_put(b, o->indent.p, o->indent.n);
+    for (uint32_t i = 0; i < level && buf_ok(b); i++) buf_put(b, o->indent.p, o->indent.n);
 }
 
 static void put_json_float(struct buf *b, double d)
@@ -325,7 +323,12 @@ int jinja_escape(struct rt *r, struct val v, struct val *out)
     jinja_buf_init(r, &b);
     for (uint32_t i = 0; i < v.n; i++) {
         char c = v.u.s[i];
-        const char *e = c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '\'' ? "&#39;" : c == '"' ? "&#34;" : NULL;
+        const char *e = c == '&'    ? "&amp;"
+                        : c == '<'  ? "&lt;"
+                        : c == '>'  ? "&gt;"
+                        : c == '\'' ? "&#39;"
+                        : c == '"'  ? "&#34;"
+                                    : NULL;
         if (e)
             buf_puts(&b, e);
         else
@@ -338,7 +341,8 @@ int jinja_escape(struct rt *r, struct val v, struct val *out)
 
 /* ---- numbers from text */
 
-/* As Python's int(s, base): white space around, a sign, single underscores between digits, the prefix of the base (any when base is 0). */
+/* As Python's int(s, base): white space around, a sign, single underscores between digits, the prefix of the base (any when base
+ * is 0). */
 int jinja_parse_int(struct str s, int base, int64_t *out)
 {
     s = jinja_strip(s, (struct str){0}, true, true, true);

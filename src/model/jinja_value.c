@@ -1,12 +1,12 @@
-/* jinja_value.c: values while rendering: making them, truth, equality, order, membership, iteration, sorting. Python's rules; what Python's
- * unbounded integers could hold and 64 bits cannot is an error. */
+/* jinja_value.c: values while rendering: making them, truth, equality, order, membership, iteration, sorting. Python's rules;
+ * what Python's unbounded integers could hold and 64 bits cannot is an error. */
 #include "model/jinja_impl.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-static int set_err(struct rt *r, int code, const char *fmt, va_list ap)
+__attribute__((format(printf, 3, 0))) static int set_err(struct rt *r, int code, const char *fmt, va_list ap)
 {
     char m[220];
     vsnprintf(m, sizeof m, fmt, ap);
@@ -36,24 +36,35 @@ int jinja_nomem(struct rt *r)
     return jinja_bound(r, "the rendering needs more memory than its bound of %zu bytes, or than there is", r->a.max);
 }
 
-int jinja_steps_over(struct rt *r) { return jinja_bound(r, "the rendering takes more than %llu steps", (unsigned long long)r->max_steps); }
+int jinja_steps_over(struct rt *r)
+{
+    return jinja_bound(r, "the rendering takes more than %llu steps", (unsigned long long)r->max_steps);
+}
 
 /* One level deeper in nested data. */
 static int deeper(struct rt *r)
 {
-    if (++r->data_depth > JINJA_MAX_DATA_DEPTH) return jinja_bound(r, "values nested more than %d levels deep", JINJA_MAX_DATA_DEPTH);
+    if (++r->data_depth > JINJA_MAX_DATA_DEPTH)
+        return jinja_bound(r, "values nested more than %d levels deep", JINJA_MAX_DATA_DEPTH);
     return jinja_work(r, 0);
 }
 
 /* ---- undefined */
 
-struct val jinja_undef(struct str name) { return (struct val){.t = V_UNDEF, .sub = UNDEF_NAME, .n = (uint32_t)name.n, .u.s = name.p}; }
+struct val jinja_undef(struct str name)
+{
+    return (struct val){.t = V_UNDEF, .sub = UNDEF_NAME, .n = (uint32_t)name.n, .u.s = name.p};
+}
 
-struct val jinja_undef_hint(const char *hint) { return (struct val){.t = V_UNDEF, .sub = UNDEF_HINT, .n = (uint32_t)strlen(hint), .u.s = hint}; }
+struct val jinja_undef_hint(const char *hint)
+{
+    return (struct val){.t = V_UNDEF, .sub = UNDEF_HINT, .n = (uint32_t)strlen(hint), .u.s = hint};
+}
 
 struct val jinja_undef_attr(struct val obj, struct str name)
 {
-    return (struct val){.t = V_UNDEF, .sub = UNDEF_ATTR, .aux = (uint16_t)(obj.t | obj.sub << 8), .n = (uint32_t)name.n, .u.s = name.p};
+    return (struct val){
+        .t = V_UNDEF, .sub = UNDEF_ATTR, .aux = (uint16_t)(obj.t | obj.sub << 8), .n = (uint32_t)name.n, .u.s = name.p};
 }
 
 const char *jinja_type_name(struct val v)
@@ -89,7 +100,8 @@ int jinja_undef_error(struct rt *r, struct val v)
     switch (v.sub) {
     case UNDEF_NAME: return jinja_fail(r, "'%.*s' is undefined", n, v.u.s);
     case UNDEF_ATTR: return jinja_fail(r, "'%s object' has no attribute '%.*s'", jinja_type_name(obj), n, v.u.s);
-    case UNDEF_UNSAFE: return jinja_fail(r, "access to attribute '%.*s' of '%s' object is unsafe", n, v.u.s, jinja_type_name(obj));
+    case UNDEF_UNSAFE:
+        return jinja_fail(r, "access to attribute '%.*s' of '%s' object is unsafe", n, v.u.s, jinja_type_name(obj));
     default: return jinja_fail(r, "%.*s", n, v.u.s);
     }
 }
@@ -224,8 +236,8 @@ int jinja_str_take(struct rt *r, struct buf *b, struct val *out)
     return rc;
 }
 
-/* a + b. When a is the piece of string memory made last it grows in place, so that building a text piece by piece stays linear; a itself, a prefix
- * of the result, does not change. */
+/* a + b. When a is the piece of string memory made last it grows in place, so that building a text piece by piece stays linear; a
+ * itself, a prefix of the result, does not change. */
 int jinja_str_cat(struct rt *r, struct val a, struct val b, struct val *out)
 {
     if (a.n > INT32_MAX - b.n) return jinja_nomem(r);
@@ -280,8 +292,7 @@ static int cmp_str(struct val a, struct val b)
 static int eq_lists(struct rt *r, const struct list *a, const struct list *b, bool *out)
 {
     *out = a->n == b->n;
-    for (uint32_t i = 0; *out && i < a->n; i++)
-        TRY(jinja_eq(r, a->v[i], b->v[i], out));
+    for (uint32_t i = 0; *out && i < a->n; i++) TRY(jinja_eq(r, a->v[i], b->v[i], out));
     return OK;
 }
 
@@ -476,8 +487,7 @@ static int reindex(struct rt *r, struct dict *d)
     if (!x) return E_RANGE;
     for (uint32_t i = 0; i < d->n; i++) {
         uint64_t s = d->e[i].h;
-        while (x[s & (n - 1)])
-            s++;
+        while (x[s & (n - 1)]) s++;
         x[s & (n - 1)] = i + 1;
     }
     d->idx = x;
@@ -509,8 +519,7 @@ int jinja_dict_set(struct rt *r, struct dict *d, struct val k, struct val v)
     d->n++;
     if (d->idx) {
         uint64_t s = h;
-        while (d->idx[s & (d->n_idx - 1)])
-            s++;
+        while (d->idx[s & (d->n_idx - 1)]) s++;
         d->idx[s & (d->n_idx - 1)] = d->n;
     }
     return OK;
@@ -531,7 +540,8 @@ struct val *jinja_dict_str(const struct rt *r, const struct dict *d, struct str 
 {
     if (!d->idx) {
         for (uint32_t i = 0; i < d->n; i++)
-            if (d->e[i].k.t == V_STR && d->e[i].k.n == k.n && (k.n == 0 || memcmp(d->e[i].k.u.s, k.p, k.n) == 0)) return &d->e[i].v;
+            if (d->e[i].k.t == V_STR && d->e[i].k.n == k.n && (k.n == 0 || memcmp(d->e[i].k.u.s, k.p, k.n) == 0))
+                return &d->e[i].v;
         return NULL;
     }
     uint64_t h = hash_str(r->seed, k.p, k.n);
@@ -561,8 +571,7 @@ int jinja_from_json(struct rt *r, const json_t *o, struct val *out)
         if (n > UINT32_MAX / 4) return jinja_nomem(r);
         TRY(deeper(r));
         TRY(jinja_list_new(r, (uint32_t)n, &l));
-        for (l->n = 0; l->n < n; l->n++)
-            TRY(jinja_from_json(r, json_array_get(o, l->n), &l->v[l->n]));
+        for (l->n = 0; l->n < n; l->n++) TRY(jinja_from_json(r, json_array_get(o, l->n), &l->v[l->n]));
         r->data_depth--;
         *out = v_list(l);
         return OK;
@@ -650,8 +659,10 @@ int jinja_iter_next(struct rt *r, struct iter *it, struct val *v)
     case V_TUPLE: *v = it->v.u.l->v[i]; break;
     case V_DICT: *v = it->v.u.o->e[i].k; break;
     case V_VIEW:
-        if (it->v.sub == 2) TRY(pair_tuple(r, &it->v.u.o->e[i], v));
-        else *v = it->v.sub == 0 ? it->v.u.o->e[i].k : it->v.u.o->e[i].v;
+        if (it->v.sub == 2)
+            TRY(pair_tuple(r, &it->v.u.o->e[i], v));
+        else
+            *v = it->v.sub == 0 ? it->v.u.o->e[i].k : it->v.u.o->e[i].v;
         break;
     case V_RANGE: *v = v_int(it->v.u.r->start + (int64_t)i * it->v.u.r->step); break;
     default:
@@ -670,8 +681,7 @@ int jinja_to_list(struct rt *r, struct val v, struct list **out)
     int rc;
     TRY(jinja_iter(r, v, &it));
     TRY(jinja_list_new(r, it.n, out));
-    while ((rc = jinja_iter_next(r, &it, &x)) > 0)
-        TRY(jinja_list_push(r, *out, x));
+    while ((rc = jinja_iter_next(r, &it, &x)) > 0) TRY(jinja_list_push(r, *out, x));
     return rc;
 }
 
@@ -710,8 +720,10 @@ int jinja_contains(struct rt *r, struct val seq, struct val x, bool *out)
     TRY(jinja_iter(r, seq, &it));
     while ((rc = jinja_iter_next(r, &it, &y)) > 0) {
         /* identity first, as Python: a NaN is in the list that holds it */
-        if (y.t == V_FLOAT && x.t == V_FLOAT && memcmp(&y.u.d, &x.u.d, 8) == 0 && isnan(x.u.d)) *out = true;
-        else TRY(jinja_eq(r, y, x, out));
+        if (y.t == V_FLOAT && x.t == V_FLOAT && memcmp(&y.u.d, &x.u.d, 8) == 0 && isnan(x.u.d))
+            *out = true;
+        else
+            TRY(jinja_eq(r, y, x, out));
         if (*out) return OK;
     }
     return rc;
@@ -726,16 +738,17 @@ int jinja_sort(struct rt *r, struct list *keys, struct list *vals, bool reverse)
     uint32_t *a = get(r, n, sizeof *a), *b = get(r, n, sizeof *b);
     struct val *v = get(r, 2 * (size_t)n, sizeof *v);
     if (!a || !b || !v) return E_RANGE;
-    for (uint32_t i = 0; i < n; i++)
-        a[i] = i;
-    for (uint32_t w = 1; w < n; w = w > n / 2 ? n : 2 * w) {
-        for (uint32_t lo = 0; lo < n; lo = n - lo > 2 * w ? lo + 2 * w : n) {
+    for (uint32_t i = 0; i < n; i++) a[i] = i;
+    for (uint32_t w = 1; w<n; w = w> n / 2 ? n : 2 * w) {
+        for (uint32_t lo = 0; lo<n; lo = n - lo> 2 * w ? lo + 2 * w : n) {
             uint32_t mid = n - lo > w ? lo + w : n, hi = n - mid > w ? mid + w : n, i = lo, k = mid;
             for (uint32_t o = lo; o < hi; o++) {
                 bool second = i == mid;
-                if (i < mid && k < hi) { /* the later one first only when it is less (reverse: greater), so equals keep their order */
+                if (i < mid &&
+                    k < hi) { /* the later one first only when it is less (reverse: greater), so equals keep their order */
                     int c;
-                    TRY(reverse ? jinja_cmp(r, keys->v[a[i]], keys->v[a[k]], "<", &c) : jinja_cmp(r, keys->v[a[k]], keys->v[a[i]], "<", &c));
+                    TRY(reverse ? jinja_cmp(r, keys->v[a[i]], keys->v[a[k]], "<", &c)
+                                : jinja_cmp(r, keys->v[a[k]], keys->v[a[i]], "<", &c));
                     second = c == -1;
                 }
                 b[o] = second ? a[k++] : a[i++];

@@ -1,5 +1,5 @@
-/* jinja_wrap.c: the filter wordwrap breaks lines as Python's textwrap.wrap does (expand_tabs and replace_whitespace off): chunks of white space, words,
- * parts of hyphenated words and long dashes, filled into lines greedily. Works on code points. */
+/* jinja_wrap.c: the filter wordwrap breaks lines as Python's textwrap.wrap does (expand_tabs and replace_whitespace off): chunks
+ * of white space, words, parts of hyphenated words and long dashes, filled into lines greedily. Works on code points. */
 #include "model/jinja_impl.h"
 #include <string.h>
 
@@ -15,7 +15,10 @@ static bool word(const struct text *t, uint32_t i)
 {
     return t->c[i] == '_' || jinja_is_class((struct str){t->s.p + t->at[i], t->at[i + 1] - t->at[i]}, "isalnum");
 }
-static bool punct(const struct text *t, uint32_t i) { return word(t, i) || (t->c[i] && t->c[i] < 0x80 && strchr("!\"'&.,?", (int)t->c[i])); }
+static bool punct(const struct text *t, uint32_t i)
+{
+    return word(t, i) || (t->c[i] && t->c[i] < 0x80 && strchr("!\"'&.,?", (int)t->c[i]));
+}
 static bool letter(const struct text *t, uint32_t i)
 {
     return word(t, i) && !jinja_is_class((struct str){t->s.p + t->at[i], t->at[i + 1] - t->at[i]}, "isdecimal");
@@ -25,8 +28,7 @@ static bool letter(const struct text *t, uint32_t i)
 static uint32_t dashes(const struct text *t, uint32_t i)
 {
     uint32_t k = i;
-    while (k < t->n && t->c[k] == '-')
-        k++;
+    while (k < t->n && t->c[k] == '-') k++;
     return k - i >= 2 && k < t->n && word(t, k) ? k : i;
 }
 
@@ -35,20 +37,20 @@ static uint32_t chunk(const struct text *t, uint32_t i, bool hyphens)
 {
     uint32_t k = i;
     if (blank(t->c[i])) {
-        while (k < t->n && blank(t->c[k]))
-            k++;
+        while (k < t->n && blank(t->c[k])) k++;
         return k;
     }
     if (!hyphens) {
-        while (k < t->n && !blank(t->c[k]))
-            k++;
+        while (k < t->n && !blank(t->c[k])) k++;
         return k;
     }
     if (i > 0 && punct(t, i - 1) && (k = dashes(t, i)) > i) return k;
     for (k = i + 1; k < t->n && !blank(t->c[k]); k++) {
         if (t->c[k] != '-') continue;
-        bool back = (k >= 2 && letter(t, k - 1) && letter(t, k - 2)) || (k >= 3 && punct(t, k - 1) && t->c[k - 2] == '-' && letter(t, k - 3));
-        bool ahead = k + 2 < t->n && letter(t, k + 1) && (letter(t, k + 2) || (t->c[k + 2] == '-' && k + 3 < t->n && letter(t, k + 3)));
+        bool back = (k >= 2 && letter(t, k - 1) && letter(t, k - 2)) ||
+                    (k >= 3 && punct(t, k - 1) && t->c[k - 2] == '-' && letter(t, k - 3));
+        bool ahead =
+            k + 2 < t->n && letter(t, k + 1) && (letter(t, k + 2) || (t->c[k + 2] == '-' && k + 3 < t->n && letter(t, k + 3)));
         if (back && ahead) return k + 1;
         if (punct(t, k - 1) && dashes(t, k) > k) return k;
     }
@@ -100,8 +102,7 @@ static int fill(struct rt *r, const struct text *t, int64_t width, bool break_lo
         }
         uint32_t to = i;
         bool all = last < i;
-        for (uint32_t k = last; k < i; k++)
-            all &= blank(t->c[k]);
+        for (uint32_t k = last; k < i; k++) all &= blank(t->c[k]);
         if (all) to = last;
         if (to > from) TRY(put_line(r, t, from, to, lines));
     }

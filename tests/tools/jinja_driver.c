@@ -1,5 +1,6 @@
-/* jinja_driver.c: renders templates for the comparison tools beside it: reads one JSON object per line, {"t": template, "v": variables, "now": seconds},
- * writes one per line, {"text": ...} or {"error": ..., "code": ...}. Build: see fuzz_jinja_diff.py. */
+/* jinja_driver.c: renders templates for the comparison tools beside it: reads one JSON object per line, {"t": template, "v":
+ * variables, "now": seconds}, writes one per line, {"text": ...} or {"error": ..., "code": ...}. Build: see fuzz_jinja_diff.py.
+ */
 #include "base/json.h"
 #include "model/jinja.h"
 #include <stdio.h>

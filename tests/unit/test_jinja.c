@@ -1,5 +1,5 @@
-/* Chat templates: cases made by Python's Jinja2 (tests/data/jinja), the collected real templates (../shared/data/chat-templates where that is there),
- * bounds, lines of errors, hostile templates, a small stack, lack of memory. */
+/* Chat templates: cases made by Python's Jinja2 (tests/data/jinja), the collected real templates (../shared/data/chat-templates
+ * where that is there), bounds, lines of errors, hostile templates, a small stack, lack of memory. */
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/os.h"
@@ -42,7 +42,7 @@ static json_t *load(const char *path)
 {
     struct err e = {0};
     struct buf b = {0};
-    json_t *v;
+    json_t *v = NULL;
     if (os_read_file(&b, path, 1 << 24, &e) < 0 || json_parse(&v, b.p, b.n, 0, path, &e) < 0) fail_msg("%s", e.msg);
     buf_free(&b);
     return v;
@@ -144,7 +144,8 @@ static void expect(const char *t, int code, const char *msg)
     struct buf b = {0};
     struct err e = {0};
     int rc = run(t, strlen(t), NULL, NULL, &b, &e);
-    if (rc != code || e.code != code || (msg && strcmp(e.msg, msg) != 0)) fail_msg("%.100s: %d \"%s\", wanted %d \"%s\"", t, rc, e.msg, code, msg ? msg : "");
+    if (rc != code || e.code != code || (msg && strcmp(e.msg, msg) != 0))
+        fail_msg("%.100s: %d \"%s\", wanted %d \"%s\"", t, rc, e.msg, code, msg ? msg : "");
     if (code < 0) good_message(&e);
     assert_int_equal(b.n, 0);
     buf_free(&b);
@@ -155,11 +156,13 @@ static void test_error_lines(void **state)
     (void)state;
     expect("a\nb{{ x.y }}\n", E_FORMAT, "line 2: 'x' is undefined");
     expect("\n\n{{ {}.a.b }}", E_FORMAT, "line 3: 'dict object' has no attribute 'a'");
-    expect("{% macro m(x) %}\n{{ x + 1 }}\n{% endmacro %}\n{{ m('a') }}", E_FORMAT, "line 2: can only concatenate str (not \"int\") to str");
+    expect("{% macro m(x) %}\n{{ x + 1 }}\n{% endmacro %}\n{{ m('a') }}", E_FORMAT,
+           "line 2: can only concatenate str (not \"int\") to str");
     expect("{{\n\n1 +\n'a' }}", E_FORMAT, "line 3: unsupported operand type(s) for +: 'int' and 'str'");
     expect("\n{% if 1 %}\n\n", E_FORMAT, "line 3: end of template, but the tag of line 2 wants {% elif else endif %}");
     expect("\n{% foo %}", E_FORMAT, "line 2: unknown tag 'foo'");
-    expect("a\n{% include 'x' %}", E_FORMAT, "line 2: {% include %} is not supported: a chat template is one self-contained text");
+    expect("a\n{% include 'x' %}", E_FORMAT,
+           "line 2: {% include %} is not supported: a chat template is one self-contained text");
     expect("{% raw %}\n\n", E_FORMAT, "line 1: Missing end of raw directive");
     expect("a\n{# \n\n", E_FORMAT, "line 2: Missing end of comment tag");
     expect("{# \n #}{{ 'a\nb }}", E_FORMAT, "line 2: string without an end");
@@ -233,10 +236,12 @@ static void test_bounds(void **state)
     bounded("{% set ns = namespace(s=[1]) %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}");
     bounded("{% set ns = namespace(s=[1]) %}{% for i in range(60) %}{% set ns.s = [ns.s, ns.s] %}{% endfor %}{{ ns.s }}");
     bounded("{% set ns = namespace(s=[1]) %}{% for i in range(30) %}{% set ns.s = [ns.s, ns.s] %}{% endfor %}{{ ns.s|tojson }}");
-    bounded("{% set ns = namespace(s=[1], t=[1]) %}{% for i in range(30) %}{% set ns.s = [ns.s, ns.s] %}{% set ns.t = [ns.t, ns.t] %}{% endfor %}{{ ns.s == ns.t }}");
+    bounded("{% set ns = namespace(s=[1], t=[1]) %}{% for i in range(30) %}{% set ns.s = [ns.s, ns.s] %}{% set ns.t = [ns.t, "
+            "ns.t] %}{% endfor %}{{ ns.s == ns.t }}");
     bounded("{% set ns = namespace() %}{% set ns.a = ns %}{{ ns }}");
     bounded("{% set ns = namespace(s=(1,)) %}{% for i in range(999) %}{% set ns.s = (ns.s,) %}{% endfor %}{{ {ns.s: 1} }}");
-    bounded("{% set ns = namespace(s=[]) %}{% for i in range(999) %}{% set ns.s = [ns.s] %}{% endfor %}{{ ns.s|tojson(indent=9) }}");
+    bounded(
+        "{% set ns = namespace(s=[]) %}{% for i in range(999) %}{% set ns.s = [ns.s] %}{% endfor %}{{ ns.s|tojson(indent=9) }}");
     bounded("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}");
     bounded("{% macro m(x) %}{% for i in [1] %}{% if x %}{{ m(x + 1)|upper }}{% endif %}{% endfor %}{% endmacro %}{{ m(1) }}");
     bounded("{% macro m() %}{{ caller() }}{% call m() %}y{% endcall %}{% endmacro %}{% call m() %}x{% endcall %}");
@@ -260,12 +265,14 @@ static void test_bounds(void **state)
     bounded("{{ -9223372036854775807 - 2 }}");
     bounded("{{ '99999999999999999999'|int }}");
     bounded("{{ 1e300|int }}");
-    bounded("{% set x = ('ab' * 100000) %}{% for i in range(1000) %}{{ x.rsplit('c')|length }}{{ x.count('b') }}{{ x.upper()|length }}{% endfor %}");
+    bounded("{% set x = ('ab' * 100000) %}{% for i in range(1000) %}{{ x.rsplit('c')|length }}{{ x.count('b') }}{{ "
+            "x.upper()|length }}{% endfor %}");
     bounded("{% set x = ('ab' * 100000) %}{% for i in x %}{{ x.find('c') }}{{ x[i|length] }}{% endfor %}");
     bounded("{% set x = ('é' * 100000) %}{% for i in x %}{{ x[::-1]|length }}{% endfor %}");
     bounded("{% set x = range(99999)|list %}{% for i in x %}{{ -1 in x }}{% endfor %}");
     bounded("{% set x = range(99999)|list %}{% for i in x %}{{ x|sort|first }}{{ x|join|length }}{% endfor %}");
-    bounded("{% set x = ('a ' * 100000) %}{% for i in x %}{{ x|wordwrap(3)|length }}{{ x|title|length }}{{ x|wordcount }}{% endfor %}");
+    bounded("{% set x = ('a ' * 100000) %}{% for i in x %}{{ x|wordwrap(3)|length }}{{ x|title|length }}{{ x|wordcount }}{% "
+            "endfor %}");
     bounded("{% set x = (' ' * 100000) %}{% for i in x %}{{ x|trim }}{{ x.split() }}{% endfor %}");
     bounded("{% set x = ('ab' * 100000) %}{% for i in range(99) %}{{ (x ~ 'c').strip(x) }}{% endfor %}");
     bounded("{% for i in range(99999) %}{{ 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa' }}{% endfor %}");
@@ -275,8 +282,7 @@ static void test_bounds(void **state)
 
 static void repeat(struct buf *b, const char *z, int n)
 {
-    while (n-- > 0)
-        buf_puts(b, z);
+    while (n-- > 0) buf_puts(b, z);
 }
 
 /* a x n, mid, z x n: refused or rendered, in linear time and little stack. */
@@ -311,10 +317,34 @@ static void *hostile(void *arg)
         {"{% macro m() %}{{ caller() }}{% endmacro %}{% call m() %}", "x", "{% endcall %}", 60},
     };
     static const char *const expr[][4] = {
-        {"(", "1", ")"}, {"[", "1", "]"}, {"{1:", "1", "}"}, {"not ", "1", ""}, {"-", "1", ""}, {"1 if 0 else ", "1", ""}, {"x", "", ".x"}, {"", "range", "(1)"},
-        {"", "'a'", "|upper"}, {"", "[1]", "[0:]"}, {"[1][", "0", "]"}, {"dict(a=", "1", ")"}, {"1 + (", "1", ")"}, {"1 or 1 and not 1 < 1 + 1 ~ 1 * 1 ** (", "1", ")"},
-        {"", "1", " is odd"}, {"", "1", " is not none"}, {"'a'.join([", "'a'", "])"}, {"", "1", " if 1"}, {"", "1", " + 1"}, {"", "1", " ~ 1"}, {"", "1", " and 1"},
-        {"", "1", " < 2"}, {"", "'a'", " 'a'"}, {"1, ", "1", ""}, {"{{", "1", "}}"}, {"{%", "", "%}"}, {"{#", "", "#}"}, {"", "'%s'", " % 'a'"},
+        {"(", "1", ")"},
+        {"[", "1", "]"},
+        {"{1:", "1", "}"},
+        {"not ", "1", ""},
+        {"-", "1", ""},
+        {"1 if 0 else ", "1", ""},
+        {"x", "", ".x"},
+        {"", "range", "(1)"},
+        {"", "'a'", "|upper"},
+        {"", "[1]", "[0:]"},
+        {"[1][", "0", "]"},
+        {"dict(a=", "1", ")"},
+        {"1 + (", "1", ")"},
+        {"1 or 1 and not 1 < 1 + 1 ~ 1 * 1 ** (", "1", ")"},
+        {"", "1", " is odd"},
+        {"", "1", " is not none"},
+        {"'a'.join([", "'a'", "])"},
+        {"", "1", " if 1"},
+        {"", "1", " + 1"},
+        {"", "1", " ~ 1"},
+        {"", "1", " and 1"},
+        {"", "1", " < 2"},
+        {"", "'a'", " 'a'"},
+        {"1, ", "1", ""},
+        {"{{", "1", "}}"},
+        {"{%", "", "%}"},
+        {"{#", "", "#}"},
+        {"", "'%s'", " % 'a'"},
     };
     (void)arg;
     for (int n = 10; n <= 20000; n = n < 300 ? n + 37 : n * 8) {
@@ -344,9 +374,11 @@ static void *hostile(void *arg)
     /* the deepest recursion of the evaluator, through as many frames as possible per level */
     static const char *const rec[] = {
         "{% macro m(x) %}{{ m(x) }}{% endmacro %}{{ m(1) }}",
-        "{% macro m(x) %}{{ [[1 + (2 * (1 if x else 0)) if x and m(x) else m(x)]]|map('upper')|join(m(x)) }}{% endmacro %}{{ m(1) }}",
+        "{% macro m(x) %}{{ [[1 + (2 * (1 if x else 0)) if x and m(x) else m(x)]]|map('upper')|join(m(x)) }}{% endmacro %}{{ "
+        "m(1) }}",
         "{% macro m(x) %}{% for i in [1] if m(x) %}{% endfor %}{% endmacro %}{{ m(1) }}",
-        "{% macro m(x) %}{% for i in [1] %}{% if x %}{% with y = 1 %}{% set z | replace(m(x), '') %}a{% endset %}{% endwith %}{% endif %}{% endfor %}{% endmacro %}{{ m(1) }}",
+        "{% macro m(x) %}{% for i in [1] %}{% if x %}{% with y = 1 %}{% set z | replace(m(x), '') %}a{% endset %}{% endwith %}{% "
+        "endif %}{% endfor %}{% endmacro %}{{ m(1) }}",
         "{% macro m(x) %}{{ caller is defined }}{% call(y) m(x) %}{{ y }}{% endcall %}{% endmacro %}{{ m(1) }}",
         "{% macro m(x=m()) %}{% endmacro %}{{ m() }}",
         "{% for x in [1] recursive %}{% filter upper %}{{ {1: loop([1])}[1].y }}{% endfilter %}{% endfor %}",
@@ -372,16 +404,36 @@ static void test_small_stack(void **state)
 static void test_big_templates(void **state)
 {
     (void)state;
-    static const char *const piece[] = {"{{ a }}", "{% set x = 1 %}", "{% if 1 %}{% set y = 1 %}{% endif %}", "{# #}", "{", "{{", "{%", "{#", "{% raw %}", "{% raw %}{% endraw %}", "x\n",
-                                        "   \n  ", "{% for i in [1] %}{% endfor %}", "{{ [1, 2, {'a': 3}] }}", "{{ 'a\\x41' }}", "{{ a.b.c(1, k=2)|default('x', true) }}", "{%- if 0 -%} {%- endif -%} ",
-                                        "{% macro m() %}{% endmacro %}", "{{ loop }}", "-", "{{ \"", "{{ 1.", "{{ 1_", "{{ a is not b }}"};
+    static const char *const piece[] = {"{{ a }}",
+                                        "{% set x = 1 %}",
+                                        "{% if 1 %}{% set y = 1 %}{% endif %}",
+                                        "{# #}",
+                                        "{",
+                                        "{{",
+                                        "{%",
+                                        "{#",
+                                        "{% raw %}",
+                                        "{% raw %}{% endraw %}",
+                                        "x\n",
+                                        "   \n  ",
+                                        "{% for i in [1] %}{% endfor %}",
+                                        "{{ [1, 2, {'a': 3}] }}",
+                                        "{{ 'a\\x41' }}",
+                                        "{{ a.b.c(1, k=2)|default('x', true) }}",
+                                        "{%- if 0 -%} {%- endif -%} ",
+                                        "{% macro m() %}{% endmacro %}",
+                                        "{{ loop }}",
+                                        "-",
+                                        "{{ \"",
+                                        "{{ 1.",
+                                        "{{ 1_",
+                                        "{{ a is not b }}"};
     for (size_t i = 0; i < ARRAY_LEN(piece); i++) {
         struct buf t = {0}, out = {0};
         struct err e = {0};
         struct jinja *j;
         uint64_t t0 = os_now_ns();
-        while (t.n < (512 << 10))
-            buf_puts(&t, piece[i]);
+        while (t.n < (512 << 10)) buf_puts(&t, piece[i]);
         if (jinja_compile(&j, t.p, t.n, &e) < 0) good_message(&e);
         uint64_t ms = (os_now_ns() - t0) / 1000000;
         if (ms > (SANITIZED ? 20000 : 2000)) fail_msg("512 KiB of \"%s\" took %llu ms", piece[i], (unsigned long long)ms);
@@ -410,9 +462,12 @@ static void test_big_templates(void **state)
 static void test_no_memory(void **state)
 {
     (void)state;
-    static const char t[] = "{% macro m(x, y=[1]) %}{{ x ~ y }}{{ varargs }}{{ kwargs }}{% endmacro %}{{ m(1, 2, 3, a=4) }}{% set s %}{{ 'abc'|upper * 3000 }}{% endset %}"
-                            "{% for a, b in {'x': 1}.items() if a %}{{ loop.length }}{{ [a, b]|tojson(indent=2) }}{% else %}e{% endfor %}{{ s|length }}"
-                            "{{ '%05d {}'|format(3) }}{{ 'a {}'.format(s[:3]) }}{{ ['b', 'A']|sort|join(',') }}{{ namespace(a=1).a }}";
+    static const char t[] =
+        "{% macro m(x, y=[1]) %}{{ x ~ y }}{{ varargs }}{{ kwargs }}{% endmacro %}{{ m(1, 2, 3, a=4) }}{% set s %}{{ 'abc'|upper "
+        "* 3000 }}{% endset %}"
+        "{% for a, b in {'x': 1}.items() if a %}{{ loop.length }}{{ [a, b]|tojson(indent=2) }}{% else %}e{% endfor %}{{ s|length "
+        "}}"
+        "{{ '%05d {}'|format(3) }}{{ 'a {}'.format(s[:3]) }}{{ ['b', 'A']|sort|join(',') }}{{ namespace(a=1).a }}";
     bool done = false;
     for (uint64_t n = 1; !done; n++) {
         struct buf b = {0};
@@ -439,13 +494,16 @@ static void test_no_memory(void **state)
 static void test_speed(void **state)
 {
     (void)state;
-    static const char t[] = "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou are helpful<|im_end|>\n' }}{% endif %}"
-                            "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+    static const char t[] = "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ "
+                            "'<|im_start|>system\nYou are helpful<|im_end|>\n' }}{% endif %}"
+                            "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor "
+                            "%}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
     json_t *m = json_array(), *v = json_pack("{s:o, s:b}", "messages", m, "add_generation_prompt", 1);
     char text[201];
     memset(text, 'a', 200);
     text[200] = 0;
-    for (int i = 0; i < 20; i++) json_array_append_new(m, json_pack("{s:s, s:s}", "role", i % 2 ? "assistant" : "user", "content", text));
+    for (int i = 0; i < 20; i++)
+        json_array_append_new(m, json_pack("{s:s, s:s}", "role", i % 2 ? "assistant" : "user", "content", text));
     struct jinja *j;
     struct buf b = {0};
     uint64_t best = UINT64_MAX, first = UINT64_MAX;
@@ -468,9 +526,9 @@ static void test_speed(void **state)
 int main(void)
 {
     const struct CMUnitTest t[] = {
-        cmocka_unit_test(test_cases),     cmocka_unit_test(test_real_templates), cmocka_unit_test(test_error_lines), cmocka_unit_test(test_arguments),
-        cmocka_unit_test(test_bounds),    cmocka_unit_test(test_small_stack),    cmocka_unit_test(test_big_templates), cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_speed),
+        cmocka_unit_test(test_cases),         cmocka_unit_test(test_real_templates), cmocka_unit_test(test_error_lines),
+        cmocka_unit_test(test_arguments),     cmocka_unit_test(test_bounds),         cmocka_unit_test(test_small_stack),
+        cmocka_unit_test(test_big_templates), cmocka_unit_test(test_no_memory),      cmocka_unit_test(test_speed),
     };
     return cmocka_run_group_tests(t, NULL, NULL);
 }
