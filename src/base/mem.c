@@ -65,6 +65,13 @@ void *mem_big(size_t bytes)
     return a;
 }
 
+void *mem_sparse(size_t bytes)
+{
+    void *p = mem_big(bytes);
+    if (p) madvise(p, align_up(MAX(bytes, (size_t)1), 4096), MADV_NOHUGEPAGE);
+    return p;
+}
+
 void mem_big_free(void *p, size_t bytes)
 {
     if (p) munmap(p, align_up(MAX(bytes, (size_t)1), 4096));

@@ -14,6 +14,8 @@ char *mem_strndup(const char *p, size_t n) ATTR_MUST;
 /* Big, zeroed, page-aligned memory for weights, KV and activations: huge pages asked for; pages appear when first touched.
  * NULL when the address space cannot be had. */
 void *mem_big(size_t bytes) ATTR_MUST;
+/* The same in ordinary pages: for memory touched here and there, where a huge page would make 2 MiB of every touch. */
+void *mem_sparse(size_t bytes) ATTR_MUST;
 void mem_big_free(void *p, size_t bytes);
 
 /* Number of mem_alloc/zalloc/realloc/big calls so far: a steady decode must not move it. */

@@ -39,8 +39,8 @@ struct dev_ops {
     const char *name;
     int (*open)(struct dev *, const struct dev_opt *, struct err *);
     void (*close)(struct dev *);
-    /* Device memory, zeroed, 64-byte aligned at least. */
-    int (*alloc)(struct dev *, size_t bytes, void **out, struct err *);
+    /* Device memory, zeroed, 64-byte aligned at least. sparse: touched here and there (a KV slab mostly empty), so no huge pages. */
+    int (*alloc)(struct dev *, size_t bytes, bool sparse, void **out, struct err *);
     void (*free)(struct dev *, void *, size_t bytes);
     void (*get)(struct dev *, void *host, const void *d, size_t bytes); /* device -> host */
     /* Brings a matrix into the device's own form (repack, upload) until the device is closed; m->w and m->layout change, m->file stays. */

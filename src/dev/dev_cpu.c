@@ -53,10 +53,10 @@ static void flush(struct dev *d);
 
 /* ---- memory */
 
-static int cpu_alloc(struct dev *d, size_t bytes, void **out, struct err *e)
+static int cpu_alloc(struct dev *d, size_t bytes, bool sparse, void **out, struct err *e)
 {
     (void)d;
-    *out = mem_big(bytes);
+    *out = sparse ? mem_sparse(bytes) : mem_big(bytes);
     return *out ? OK : err_set(e, E_NOMEM, "cannot get %zu MB of memory", bytes >> 20);
 }
 static void cpu_free(struct dev *d, void *p, size_t bytes)

@@ -8,9 +8,9 @@ static int dry_open(struct dev *d, const struct dev_opt *o, struct err *e)
     return OK;
 }
 static void dry_close(struct dev *d) { (void)d; }
-static int dry_alloc(struct dev *d, size_t bytes, void **out, struct err *e)
+static int dry_alloc(struct dev *d, size_t bytes, bool sparse, void **out, struct err *e)
 {
-    (void)d, (void)bytes, (void)e;
+    (void)d, (void)bytes, (void)sparse, (void)e;
     *out = NULL;
     return OK;
 }

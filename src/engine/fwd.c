@@ -61,7 +61,7 @@ int acts_open(struct acts *a, struct dev *d, uint32_t max_tok, uint32_t max_out,
         size_t n, bytes;
         if (!mul_ok(want[i].rows, want[i].cols, &n) || !mul_ok(n, sizeof(float), &bytes))
             return err_set(e, E_RANGE, "activations of %u tokens overflow", max_tok);
-        TRY(d->op->alloc(d, bytes, (void **)want[i].p, e));
+        TRY(d->op->alloc(d, bytes, false, (void **)want[i].p, e));
         a->bytes += bytes;
     }
     return OK;

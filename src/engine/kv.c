@@ -17,7 +17,9 @@ int kv_open(struct kv_pool *p, struct dev *d, uint32_t n_blk, enum kv_fmt fmt, s
     if (!p->ref || !p->free) return err_set(e, E_NOMEM, "no memory for the tables of %u KV blocks", n_blk);
     /* lowest block first: a short run touches little of the slab */
     for (uint32_t i = 0; i < n_blk; i++) p->free[i] = n_blk - 1 - i;
-    return d->op->alloc(d, p->slab_bytes, (void **)&p->view.slab, e);
+    /* A short sequence touches the start of every layer's region: with huge pages that is 2 MiB a layer, a waste while regions are small. */
+    bool sparse = p->view.blk_bytes * n_blk < ((size_t)16 << 20);
+    return d->op->alloc(d, p->slab_bytes, sparse, (void **)&p->view.slab, e);
 }
 
 void kv_close(struct kv_pool *p)
