@@ -6,7 +6,7 @@
 
 #define VL 8u
 #define V_TILE 3
-#define V_ECHUNK 1 /* vectors of V elements per pass: 8 rows x 1 sum fill the 16 registers */
+#define V_SUMS 8 /* sums of V elements kept at a time: 8 rows x 1 vector, 4 x 2 */
 #define VFN static inline __attribute__((always_inline))
 typedef __m256 vf;
 

@@ -6,7 +6,7 @@
 
 #define VL 16u
 #define V_TILE 6
-#define V_ECHUNK 2 /* vectors of V elements per pass: 8 rows x 2 sums */
+#define V_SUMS 16 /* sums of V elements kept at a time: 8 rows x 2 vectors, 4 x 4 */
 #define VFN static inline __attribute__((always_inline))
 typedef __m512 vf;
 

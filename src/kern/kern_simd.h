@@ -16,6 +16,7 @@
 enum {
     GK = 1024, /* columns per chunk: a multiple of every block size */
     GR = 16,   /* weight rows per panel */
+    FEW = 4 * V_TILE, /* up to so many activation rows reading the weights is what takes time */
     GN = 96,   /* activation rows per pass over the panels: their chunk stays in the second cache */
 };
 
@@ -254,16 +255,19 @@ TILES(bf16, DT_BF16, 4 * ws)
 /* Few activation rows and weights that need little expansion: multiplied as they are read. */
 static void gemm_direct(float *y, size_t ldy, const float *x, size_t ld, const struct mat *w, uint32_t n, uint32_t r0, uint32_t r1)
 {
-    tile_fn *f = (w->dt == DT_F32 ? tiles_f32 : w->dt == DT_F16 ? tiles_f16 : tiles_bf16)[n - 1];
+    tile_fn *const *f = w->dt == DT_F32 ? tiles_f32 : w->dt == DT_F16 ? tiles_f16 : tiles_bf16;
     const size_t e = dtype_table[w->dt].bytes;
     for (uint32_t r = r0; r < r1; r += 4)
-        for (uint32_t c = 0; c < w->cols; c += GK)
-            f(y + r, ldy, x + c, ld, (const uint8_t *)w->w + r * w->row_bytes + c * e, w->row_bytes, MIN(GK, w->cols - c), MIN(4, r1 - r), c == 0);
+        for (uint32_t c = 0; c < w->cols; c += GK) {
+            const uint8_t *p = (const uint8_t *)w->w + r * w->row_bytes + c * e;
+            for (uint32_t i = 0; i < n; i += V_TILE)
+                f[MIN(V_TILE, n - i) - 1](y + i * ldy + r, ldy, x + i * ld + c, ld, p, w->row_bytes, MIN(GK, w->cols - c), MIN(4, r1 - r), c == 0);
+        }
 }
 
 static void gemm_panel(float *y, size_t ldy, const float *x, size_t ld, const struct mat *w, uint32_t n, uint32_t r0, uint32_t r1, float *wf)
 {
-    const uint32_t block = dtype_table[w->dt].block, bytes = dtype_table[w->dt].bytes, k = w->cols, step = n <= V_TILE ? 4 : GR;
+    const uint32_t block = dtype_table[w->dt].block, bytes = dtype_table[w->dt].bytes, k = w->cols, step = n <= FEW ? 4 : GR;
     expand_fn *expand = expand_table[w->dt];
     for (uint32_t r = r0; r < r1; r += step) {
         uint32_t h = MIN(step, r1 - r);
@@ -273,7 +277,7 @@ static void gemm_panel(float *y, size_t ldy, const float *x, size_t ld, const st
             for (uint32_t j = 0; j < h; j++) {
                 const uint8_t *p = (const uint8_t *)w->w + (size_t)(r + j) * w->row_bytes + off;
                 expand(wf + (size_t)j * GK, p, kc);
-                if (n <= V_TILE) /* the next panel's same chunk, while this one is multiplied */
+                if (n <= FEW) /* the next panel's same chunk, while this one is multiplied */
                     for (size_t b = 0; b < len; b += 64) _mm_prefetch((const char *)p + 4 * w->row_bytes + b, _MM_HINT_T0);
             }
             for (uint32_t i = 0; i < n; i += V_TILE) {
@@ -290,7 +294,7 @@ static void gemm_f32(float *y, size_t ldy, const void *xa, const struct mat *w, 
 {
     const size_t ld = act_f32_ld(w->cols);
     const float *x = xa;
-    if (n <= V_TILE && dtype_table[w->dt].block == 1) gemm_direct(y, ldy, x, ld, w, n, r0, r1);
+    if (n <= FEW && dtype_table[w->dt].block == 1) gemm_direct(y, ldy, x, ld, w, n, r0, r1);
     else
         for (uint32_t i = 0; i < n; i += GN) gemm_panel(y + i * ldy, ldy, x + i * ld, ld, w, MIN(GN, n - i), r0, r1, scratch);
     if (w->bias)
@@ -386,7 +390,10 @@ static void add_v(float *x, const float *y, size_t n)
 
 /* ---- attention */
 
-enum { AT = 8 }; /* (query, head) rows computed together */
+enum {
+    AT = 8,   /* (query, head) rows computed together */
+    NEAR = 4, /* KV blocks of prefetch distance */
+};
 
 struct attn_tile {
     float *s;           /* [AT][KERN_SPAN] scores, then weights */
@@ -398,11 +405,14 @@ struct attn_tile {
 INLINE void scores(int T, int B, const struct attn_job *j, const struct attn_tile *a, uint32_t v, bool bf16)
 {
     const size_t eb = bf16 ? 2 : 4;
-    const uint8_t *kp[8];
+    const uint8_t *kp[8], *next[8];
     vf acc[8][8];
     UNROLL for (int b = 0; b < B; b++) {
-        uint32_t t = (v + (uint32_t)b) * VL;
+        uint32_t t = (v + (uint32_t)b) * VL, t2 = t + NEAR * 16, end = a->v1 * VL;
         kp[b] = j->k + j->blk[(a->base + t) / 16] * j->blk_bytes + t % 16 * 2 * eb;
+        /* fetched meanwhile: the K that comes next, or, at the end, the first V */
+        next[b] = t2 < end ? j->k + j->blk[(a->base + t2) / 16] * j->blk_bytes + t2 % 16 * 2 * eb
+                           : j->v + j->blk[(a->base + MIN(a->v0 * VL + t2 - end, end - 1)) / 16] * j->blk_bytes + t2 % 16 * 2 * eb;
         UNROLL for (int t1 = 0; t1 < T; t1++) acc[t1][b] = v_set1(0);
     }
     const float *q = a->q;
@@ -410,6 +420,8 @@ INLINE void scores(int T, int B, const struct attn_job *j, const struct attn_til
         UNROLL for (int b = 0; b < B; b++) {
             vf lo, hi;
             v_pair(kp[b] + e * 32 * eb, bf16, &lo, &hi);
+            _mm_prefetch((const char *)next[b] + e * 32 * eb, _MM_HINT_T0);
+            if (!bf16 && VL == 16) _mm_prefetch((const char *)next[b] + e * 32 * eb + 64, _MM_HINT_T0);
             UNROLL for (int t = 0; t < T; t++) {
                 acc[t][b] = v_fma(lo, v_set1(q[t]), acc[t][b]);
                 acc[t][b] = v_fma(hi, v_set1(q[AT + t]), acc[t][b]);
@@ -419,32 +431,44 @@ INLINE void scores(int T, int B, const struct attn_job *j, const struct attn_til
         UNROLL for (int t = 0; t < T; t++) v_store(a->s + t * KERN_SPAN + (v + (uint32_t)b) * VL, v_mul(acc[t][b], v_set1(j->scale)));
 }
 
-/* acc of T rows for C vectors of elements from e on (the last one has `left` elements): over the positions lo..hi-1 ascending. */
+/* One token pair (which: 0 the first, 1 the second, 2 both) of C vectors of V, weighted and added for T rows. */
+INLINE void value_pair(int T, int C, vf (*acc)[8], const uint8_t *v, const float *w, int which, uint32_t left, bool bf16)
+{
+    UNROLL for (int c = 0; c < C; c++) {
+        vf x, y;
+        if (left < VL) v_pair_n(v, bf16, left, &x, &y);
+        else v_pair(v + (size_t)c * VL * (bf16 ? 4 : 8), bf16, &x, &y);
+        UNROLL for (int t = 0; t < T; t++) {
+            if (which != 1) acc[t][c] = v_fma(x, v_set1(w[t * KERN_SPAN]), acc[t][c]);
+            if (which != 0) acc[t][c] = v_fma(y, v_set1(w[t * KERN_SPAN + 1]), acc[t][c]);
+        }
+    }
+}
+
+/* acc of T rows for C vectors of elements from e on (the last one has `left` elements): over the positions lo..hi-1 ascending. A position outside may
+ * never have been written: even a weight of 0 must not touch it. */
 INLINE void values(int T, int C, const struct attn_job *j, const struct attn_tile *a, float *const *o, uint32_t lo, uint32_t hi, uint32_t e, uint32_t left,
                    bool bf16)
 {
-    const size_t eb = bf16 ? 2 : 4;
-    vf acc[8][4];
+    const size_t step = (size_t)j->E * (bf16 ? 4 : 8), skip = (size_t)e * (bf16 ? 4 : 8), width = (size_t)C * VL * (bf16 ? 4 : 8);
+    vf acc[8][8];
     UNROLL for (int t = 0; t < T; t++)
         UNROLL for (int c = 0; c < C; c++) acc[t][c] = v_set1(0);
-    for (uint32_t p = lo & ~1u; p < hi; p += 2) {
-        const uint8_t *v = j->v + j->blk[p / 16] * j->blk_bytes + ((size_t)(p % 16 / 2) * j->E + e) * 2 * eb;
-        const float *w = a->s + p - a->base;
-        /* a position outside lo..hi-1 may never have been written: even a weight of 0 must not touch it */
-        bool even = p >= lo, odd = p + 1 < hi;
-        UNROLL for (int c = 0; c < C; c++) {
-            vf x, y;
-            if (left < VL) v_pair_n(v, bf16, left, &x, &y);
-            else v_pair(v + (size_t)c * VL * 2 * eb, bf16, &x, &y);
-            if (LIKELY(even && odd)) {
-                UNROLL for (int t = 0; t < T; t++) {
-                    acc[t][c] = v_fma(x, v_set1(w[t * KERN_SPAN]), acc[t][c]);
-                    acc[t][c] = v_fma(y, v_set1(w[t * KERN_SPAN + 1]), acc[t][c]);
-                }
-            } else {
-                UNROLL for (int t = 0; t < T; t++) acc[t][c] = v_fma(even ? x : y, v_set1(w[t * KERN_SPAN + (even ? 0 : 1)]), acc[t][c]);
-            }
+    for (uint32_t b = lo / 16, last = (hi - 1) / 16; b <= last; b++) {
+        uint32_t p = MAX(lo, b * 16), end = MIN(hi, b * 16 + 16);
+        const uint8_t *v = j->v + j->blk[b] * j->blk_bytes + skip + p % 16 / 2 * step, *next = v;
+        if (b + NEAR <= last) next = j->v + j->blk[b + NEAR] * j->blk_bytes + skip;
+        else if ((a->base + KERN_SPAN + NEAR * 16) <= j->pos0) next = j->k + j->blk[a->base / 16 + 15 + b + NEAR - last] * j->blk_bytes + skip;
+        const float *w = a->s + (p & ~1u) - a->base;
+        if (p & 1) {
+            value_pair(T, C, acc, v, w, 1, left, bf16);
+            p++, v += step, w += 2;
         }
+        for (; p + 2 <= end; p += 2, v += step, w += 2, next += step) {
+            UNROLL for (size_t l = 0; l < width; l += 64) _mm_prefetch((const char *)next + l, _MM_HINT_T0);
+            value_pair(T, C, acc, v, w, 2, left, bf16);
+        }
+        if (p < end) value_pair(T, C, acc, v, w, 0, left, bf16);
     }
     /* + 0: a row's -0 must not depend on whether other rows of the tile added their positions' zeros */
     UNROLL for (int t = 0; t < T; t++)
@@ -456,7 +480,7 @@ INLINE void values(int T, int C, const struct attn_job *j, const struct attn_til
 }
 
 /* T rows r.. of the job. Arithmetic per row is the same for every T. */
-INLINE void attn_rows(int T, int B, const struct attn_job *j, uint32_t span, float *part, void *scratch, uint32_t r, bool bf16)
+INLINE void attn_rows(int T, int B, uint32_t C, const struct attn_job *j, uint32_t span, float *part, void *scratch, uint32_t r, bool bf16)
 {
     const uint32_t E = j->E;
     struct attn_tile a = {.s = scratch, .q = (float *)scratch + AT * KERN_SPAN, .base = span * KERN_SPAN};
@@ -505,7 +529,7 @@ INLINE void attn_rows(int T, int B, const struct attn_job *j, uint32_t span, flo
         o[t][1] = v_sum(lv);
     }
     uint32_t e = 0;
-    for (; e + V_ECHUNK * VL <= E; e += V_ECHUNK * VL) values(T, V_ECHUNK, j, &a, o, lo, hi, e, VL, bf16);
+    for (; e + C * VL <= E; e += C * VL) values(T, (int)C, j, &a, o, lo, hi, e, VL, bf16);
     for (; e + VL <= E; e += VL) values(T, 1, j, &a, o, lo, hi, e, VL, bf16);
     if (e < E) values(T, 1, j, &a, o, lo, hi, e, E - e, bf16);
 }
@@ -513,14 +537,14 @@ INLINE void attn_rows(int T, int B, const struct attn_job *j, uint32_t span, flo
 INLINE void attn_any(const struct attn_job *j, uint32_t span, float *part, void *scratch, bool bf16)
 {
     uint32_t r = 0, n = j->n_q * j->n_h;
-    for (; r + 8 <= n; r += 8) attn_rows(8, 1, j, span, part, scratch, r, bf16);
+    for (; r + 8 <= n; r += 8) attn_rows(8, 1, V_SUMS / 8, j, span, part, scratch, r, bf16);
     if (r + 4 <= n) {
-        attn_rows(4, 2, j, span, part, scratch, r, bf16);
+        attn_rows(4, 2, V_SUMS / 4, j, span, part, scratch, r, bf16);
         r += 4;
     }
-    if (r + 3 == n) attn_rows(3, 2, j, span, part, scratch, r, bf16);
-    else if (r + 2 == n) attn_rows(2, 4, j, span, part, scratch, r, bf16);
-    else if (r + 1 == n) attn_rows(1, 8, j, span, part, scratch, r, bf16);
+    if (r + 3 == n) attn_rows(3, 2, V_SUMS / 4, j, span, part, scratch, r, bf16);
+    else if (r + 2 == n) attn_rows(2, 4, 4, j, span, part, scratch, r, bf16);
+    else if (r + 1 == n) attn_rows(1, 8, 4, j, span, part, scratch, r, bf16);
 }
 
 static void attn_f32_v(const struct attn_job *j, uint32_t span, float *part, void *scratch) { attn_any(j, span, part, scratch, false); }

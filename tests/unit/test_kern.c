@@ -1,5 +1,5 @@
 /* Every slot of the kernel table on every level this CPU has: against double arithmetic within bounds derived from the rounding steps, and the
- * numerical contract as bits. `test_kern --bench [LEVEL [TYPE]]` prints speeds of one thread. Seed: SEED in the environment, printed. */
+ * numerical contract as bits. `test_kern --bench [LEVEL [TYPE|rest]]` prints speeds of one thread. Seed: SEED in the environment, printed. */
 #include "base/half.h"
 #include "base/mem.h"
 #include "kern/kern.h"
@@ -769,10 +769,10 @@ static void bench_gemm(const struct kern *k, enum dtype dt)
 
 static void bench_rest(const struct kern *k)
 {
-    const uint32_t E = 64, n_h = 4, blks = 65536;
+    const uint32_t E = 64, G = 8, n_h = 4, blks = 8192;
     printf("%-11s", isa_name(k->isa));
     for (unsigned f = 0; f < KV_N; f++) {
-        size_t head = (size_t)16 * E * kv_elem_bytes((enum kv_fmt)f), slab_bytes = 2 * head * blks;
+        size_t head = (size_t)16 * E * kv_elem_bytes((enum kv_fmt)f), slab_bytes = 2 * head * G * blks;
         uint8_t *slab = mem_big(slab_bytes);
         uint32_t *blk = mem_alloc(blks, 4);
         float *q = mem_zalloc(64 * n_h * E, 4), *part = mem_zalloc(64 * n_h * (E + 2), 4);
@@ -780,9 +780,12 @@ static void bench_rest(const struct kern *k)
         if (!slab || !blk || !q || !part || !s) return;
         memset(slab, 0, slab_bytes);
         for (uint32_t i = 0; i < blks; i++) blk[i] = i;
-        struct attn_job j = {.q = q, .ldq = n_h * E, .n_q = 1, .n_h = n_h, .E = E, .pos0 = blks * 16 - 1, .scale = 0.125f, .k = slab, .v = slab + head,
-                             .blk_bytes = 2 * head, .blk = blk};
-        BEST(a, for (uint32_t i = 0; i < blks / 16; i++) k->attn_span[f](&j, i, part, s));
+        struct attn_job j = {.q = q, .ldq = n_h * E, .n_q = 1, .n_h = n_h, .E = E, .pos0 = blks * 16 - 1, .scale = 0.125f, .blk_bytes = 2 * head * G, .blk = blk};
+        BEST(a, for (uint32_t h = 0; h < G; h++) {
+            j.k = slab + h * head;
+            j.v = j.k + G * head;
+            for (uint32_t i = 0; i < blks / 16; i++) k->attn_span[f](&j, i, part, s);
+        });
         j.n_q = 64;
         j.pos0 = 512;
         BEST(b, for (int i = 0; i < 20; i++) k->attn_span[f](&j, 0, part, s));
@@ -817,7 +820,7 @@ static int bench(const char *level, const char *type)
         if (!level || isa_by_name(level) == i) {
             for (unsigned t = 0; t < DT_N; t++)
                 if ((!type || dtype_by_name(type) == t) && (level || k.gemm[t].gemm != last.gemm[t].gemm)) bench_gemm(&k, (enum dtype)t);
-            if (!type && (level || k.attn_span[KV_BF16] != last.attn_span[KV_BF16])) bench_rest(&k);
+            if ((!type || strcmp(type, "rest") == 0) && (level || k.attn_span[KV_BF16] != last.attn_span[KV_BF16])) bench_rest(&k);
         }
         last = k;
     }
