@@ -16,20 +16,14 @@ struct ids {
 int ids_push(struct ids *a, int32_t id, struct err *e);
 void ids_free(struct ids *a);
 
-enum tok_attr {
-    TOK_NORMAL = 1,
-    TOK_UNKNOWN = 2,
-    TOK_CONTROL = 3,
-    TOK_USER = 4,
-    TOK_UNUSED = 5,
-    TOK_BYTE = 6
-}; /* tokenizer.ggml.token_type */
+/* tokenizer.ggml.token_type */
+enum tok_attr { TOK_NORMAL = 1, TOK_UNKNOWN = 2, TOK_CONTROL = 3, TOK_USER = 4, TOK_UNUSED = 5, TOK_BYTE = 6 };
 
 enum {
     TOK_SPECIAL = 1, /* recognise control tokens written in the text; user-defined ones (they are text: runs of spaces,
                       * <tool_call>, ...) always are, as in Hugging Face tokenizers and llama.cpp */
-    TOK_ADD =
-        2, /* add BOS/EOS as the file says (add_bos_token, add_eos_token); never a second BOS when the text starts with it */
+    TOK_ADD = 2,     /* add BOS/EOS as the file says (add_bos_token, add_eos_token); never a second BOS when the text starts
+                      * with it */
 };
 
 /* E_FORMAT / E_UNSUP with a message naming the file; an unknown `pre` names the nearest known one. The gguf may be closed
