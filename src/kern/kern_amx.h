@@ -24,10 +24,11 @@ static inline void amx_release(void) { __asm__ volatile("tilerelease" ::: "memor
 /* Packed weights of the AMX level, made by kern_amx_pack.c, read by kern_amx.c: panels of 16 rows (the last one padded with zeros), each
  * in superblocks of up to 8 tiles (a tile: 16 rows x 32 k; nt = tiles of the superblock). One superblock, with as many bytes as the file's
  * blocks of the same values:
- *   f16 d[nt][16], f16 m[nt][16] (Q4_1, Q5_1), u16 h[nt][32] (Q5_0, Q5_1), then q[nt]; K-quants (nt = 8 always): f16 d[16], f16 dmin[16],
- *   u8 s[12][16] (the block's 12 scale bytes), u16 h[8][32] (Q5_K), q[8]; Q6_K: f16 d[16], i8 s[16][16], q[8].
- * q of a tile: Q8_0 i8 [16 rows][32]; four-bit codes u16 [4][32], nibble i of word [z][k] is row 4z+i; the fifth bit of row r is bit r of h[k];
- * Q6_K u8 [4][2][32], low nibble of byte [z][i][k] is row 4z+i and high nibble row 4z+2+i, then u8 [2][2][32], bits 2f of byte [y][i][k] the high bits of row 8y+2f+i. */
+ *   f16 d[nt][16], f16 m[nt][16] (Q4_1, Q5_1), then q[nt]; K-quants (nt = 8 always): f16 d[16], f16 dmin[16], u8 s[12][16] (the block's 12 scale bytes),
+ *   q[8]; Q6_K: f16 d[16], i8 s[16][16], q[8].
+ * q of a tile: Q8_0 i8 [16 rows][16 even k, 16 odd k]; four-bit codes u16 [4][32 k], nibble i of word [z][k] is row 4z+i; five-bit codes u16 [5][32 k], bits
+ * 5i.. of word [z][k] are row 3z+i and bit 15 is bit z of row 15; Q6_K u8 [4][2][even, odd k], low nibble of byte [z][i] is row 4z+i and high nibble row
+ * 4z+2+i, then u8 [2][2][even, odd k], bits 2f.. of byte [y][i] the high bits of row 8y+2f+i. */
 #include "model/dtype.h"
 enum { AMX_LAYOUT = 3 }; /* mat.layout of packed weights */
 size_t amx_pack_bytes(enum dtype t, uint32_t rows, uint32_t cols);

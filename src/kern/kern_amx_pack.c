@@ -72,64 +72,75 @@ static void codes_put(uint8_t *restrict b, const uint8_t *restrict v, enum dtype
     }
 }
 
-/* Codes of 16 rows -> a packed tile; h: the fifth bits' words, used when bits == 5. */
-static void tile_put(uint8_t *restrict q, uint8_t *restrict h, const uint8_t (*restrict v)[32], int bits)
+/* Codes of 16 rows -> a packed tile. Eight- and six-bit rows: even k first, then odd. */
+static void tile_put(uint8_t *restrict q, const uint8_t (*restrict v)[32], int bits)
 {
-    const uint8_t *flat = v[0];
+    uint8_t eo[16 * 32];
+    if (bits > 5)
+        for (int r = 0; r < 16; r++)
+            for (int k = 0; k < 16; k++) {
+                eo[r * 32 + k] = v[r][2 * k];
+                eo[r * 32 + 16 + k] = v[r][2 * k + 1];
+            }
     if (bits == 8) {
-        memcpy(q, v, 512);
+        memcpy(q, eo, 512);
     } else if (bits == 6) {
         for (int z = 0; z < 4; z++)
             for (int k = 0; k < 64; k++) {
-                const uint8_t *a = flat + z * 128 + k;
+                const uint8_t *a = eo + z * 128 + k;
                 q[z * 64 + k] = (uint8_t)((a[0] & 15) | (a[64] & 15) << 4);
             }
         for (int y = 0; y < 2; y++)
             for (int k = 0; k < 64; k++) {
-                const uint8_t *a = flat + y * 256 + k;
+                const uint8_t *a = eo + y * 256 + k;
                 q[256 + y * 64 + k] = (uint8_t)(a[0] >> 4 | (a[64] >> 4) << 2 | (a[128] >> 4) << 4 | (a[192] >> 4) << 6);
             }
+    } else if (bits == 5) {
+        for (int z = 0; z < 5; z++) {
+            uint16_t w[32];
+            for (int k = 0; k < 32; k++)
+                w[k] = (uint16_t)(v[3 * z][k] | v[3 * z + 1][k] << 5 | v[3 * z + 2][k] << 10 | (v[15][k] >> z & 1) << 15);
+            memcpy(q + 64 * z, w, 64);
+        }
     } else {
         for (int z = 0; z < 4; z++) {
             uint16_t w[32];
-            for (int k = 0; k < 32; k++)
-                w[k] = (uint16_t)((v[4 * z][k] & 15) | (v[4 * z + 1][k] & 15) << 4 | (v[4 * z + 2][k] & 15) << 8 |
-                                  (v[4 * z + 3][k] & 15) << 12);
+            for (int k = 0; k < 32; k++) w[k] = (uint16_t)(v[4 * z][k] | v[4 * z + 1][k] << 4 | v[4 * z + 2][k] << 8 | v[4 * z + 3][k] << 12);
             memcpy(q + 64 * z, w, 64);
-        }
-        if (bits == 5) {
-            uint16_t w[32] = {0};
-            for (int r = 0; r < 16; r++)
-                for (int k = 0; k < 32; k++) w[k] |= (uint16_t)((v[r][k] >> 4) << r);
-            memcpy(h, w, 64);
         }
     }
 }
 
 /* The codes of one row of a packed tile. */
-static void tile_get(uint8_t *v, const uint8_t *q, const uint8_t *h, int bits, uint32_t r)
+static void tile_get(uint8_t *v, const uint8_t *q, int bits, uint32_t r)
 {
     for (uint32_t k = 0; k < 32; k++) {
+        uint32_t eo = (k & 1) * 16 + k / 2;
+        uint16_t w;
         if (bits == 8) {
-            v[k] = q[r * 32 + k];
+            v[k] = q[r * 32 + eo];
         } else if (bits == 6) {
-            uint32_t i = (r & 1) * 32 + k;
+            uint32_t i = (r & 1) * 32 + eo;
             v[k] = (uint8_t)((q[r / 4 * 64 + i] >> (r >> 1 & 1) * 4 & 15) | (q[256 + r / 8 * 64 + i] >> (r >> 1 & 3) * 2 & 3) << 4);
+        } else if (bits == 5 && r < 15) {
+            memcpy(&w, q + r / 3 * 64 + 2 * k, 2);
+            v[k] = (uint8_t)(w >> r % 3 * 5 & 31);
+        } else if (bits == 5) {
+            v[k] = 0;
+            for (uint32_t z = 0; z < 5; z++) {
+                memcpy(&w, q + z * 64 + 2 * k, 2);
+                v[k] |= (uint8_t)((w >> 15) << z);
+            }
         } else {
-            uint16_t w;
             memcpy(&w, q + r / 4 * 64 + 2 * k, 2);
             v[k] = (uint8_t)(w >> (r & 3) * 4 & 15);
-            if (bits == 5) {
-                memcpy(&w, h + 2 * k, 2);
-                v[k] |= (uint8_t)((w >> r & 1) << 4);
-            }
         }
     }
 }
 
 /* Offsets inside a packed superblock of nt tiles. */
 struct sb_geo {
-    size_t d, m, s, h, q, q_tile, n_s;
+    size_t d, m, s, q, q_tile, n_s;
 };
 static struct sb_geo geo_of(enum dtype t, const struct blk_fmt *f, uint32_t nt)
 {
@@ -140,10 +151,8 @@ static struct sb_geo geo_of(enum dtype t, const struct blk_fmt *f, uint32_t nt)
     if (f->m >= 0) o += nd * 32;
     g.s = o;
     o += g.n_s * 16;
-    g.h = o;
-    if (f->bits == 5) o += (size_t)nt * 64;
     g.q = o;
-    g.q_tile = f->bits == 6 ? 384 : f->bits == 8 ? 512 : 256;
+    g.q_tile = 64 * (size_t)f->bits;
     return g;
 }
 
@@ -173,7 +182,7 @@ void amx_pack(enum dtype t, void *dst, const void *file, size_t row_bytes, uint3
                     if (f->m >= 0) memcpy(sb + g.m + at, b + f->m, 2);
                     for (size_t i = 0; i < g.n_s; i++) sb[g.s + i * 16 + r] = b[f->s + i];
                 }
-                tile_put(sb + g.q + j * g.q_tile, sb + g.h + j * 64, (const uint8_t(*)[32])v, f->bits);
+                tile_put(sb + g.q + j * g.q_tile, (const uint8_t(*)[32])v, f->bits);
             }
         }
     }
@@ -193,7 +202,7 @@ void amx_unpack(enum dtype t, void *file_row, const void *packed, uint32_t cols,
         const uint8_t *sb = pd + t0 * tb;
         for (uint32_t j = 0; j < nt; j++) {
             uint8_t *b = (uint8_t *)file_row + (size_t)(kq ? t0 / 8 : t0 + j) * f->bytes, v[32];
-            tile_get(v, sb + g.q + j * g.q_tile, sb + g.h + j * 64, f->bits, rr);
+            tile_get(v, sb + g.q + j * g.q_tile, f->bits, rr);
             codes_put(b, v, t, f, j);
             if (kq && j) continue;
             size_t at = j * 32 + rr * 2;
