@@ -77,7 +77,8 @@ def child_tiktoken(vocab, path):
 
 def main():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    a.add_argument("--vocab", default=os.path.join(os.environ.get("HEARTH_SHARED", os.path.join(ROOT, "../shared")), "data/tokenizer/ggml-vocab-llama-bpe.gguf"))
+    shared = os.environ.get("HEARTH_SHARED", os.path.join(ROOT, "../shared"))
+    a.add_argument("--vocab", default=os.path.join(shared, "data/tokenizer/ggml-vocab-llama-bpe.gguf"))
     a.add_argument("--runs", type=int, default=5)
     a.add_argument("--mb", type=float, default=10)
     a.add_argument("--cc", default="gcc")
@@ -92,8 +93,8 @@ def main():
         lib = os.path.join(o.build, "libhearth.a")
         if not os.path.exists(lib):
             sys.exit("bench_tok.py: no %s: run make first, or name the folder with --build" % lib)
-        subprocess.run([o.cc, "-O2", "-std=c11", "-D_GNU_SOURCE", "-I" + os.path.join(ROOT, "src"), os.path.join(ROOT, "tools/bench_tok.c"), lib, "-o", exe,
-                        "-pthread", "-lpcre2-8", "-lutf8proc", "-ljansson", "-lhwloc", "-lm"], check=True)
+        subprocess.run([o.cc, "-O2", "-std=c11", "-D_GNU_SOURCE", "-I" + os.path.join(ROOT, "src"),
+                        os.path.join(ROOT, "tools/bench_tok.c"), lib, "-o", exe, "-pthread", "-lpcre2-8", "-lutf8proc", "-ljansson", "-lhwloc", "-lm"], check=True)
         file = lambda name, b: (open(os.path.join(tmp, name), "wb").write(b), os.path.join(tmp, name))[1]
         run = lambda *c: subprocess.run(c, check=True, capture_output=True, text=True).stdout.split()
         text = corpus(int(o.mb * 1e6))
@@ -105,7 +106,11 @@ def main():
             if have:
                 theirs.append(run(o.python, os.path.abspath(__file__), "--child", o.vocab, path))
         ms = lambda r: statistics.median(int(x[0]) for x in r) / 1e6
-        show = lambda name, r: print("%-9s %8.1f ms  %6.1f MB/s  %s ids  (%s)" % (name, ms(r), len(text) / 1e3 / ms(r), r[0][1], " ".join("%.0f" % (int(x[0]) / 1e6) for x in r)))
+
+        def show(name, r):
+            runs = " ".join("%.0f" % (int(x[0]) / 1e6) for x in r)
+            print("%-9s %8.1f ms  %6.1f MB/s  %s ids  (%s)" % (name, ms(r), len(text) / 1e3 / ms(r), r[0][1], runs))
+
         print("text: %d bytes, sha256 %s" % (len(text), hashlib.sha256(text).hexdigest()))
         show("hearth", ours)
         if have:
@@ -119,9 +124,9 @@ def main():
         for name, b in (("text", text), ("letter", b"a" * 2000000), ("spaces", b" " * 2000000), ("no space", solid), ("letters", letters)):
             half = file("half", b[:len(b) // 2])
             whole = file("whole", b)
-            t1 = statistics.median(int(run(exe, o.vocab, half)[0]) for _ in range(o.runs))
-            t2 = statistics.median(int(run(exe, o.vocab, whole)[0]) for _ in range(o.runs))
-            print("growth    %-9s %8.1f ms -> %8.1f ms  x %.2f" % (name, t1 / 1e6, t2 / 1e6, t2 / t1))
+            pairs = [[int(run(exe, o.vocab, f)[0]) / 1e6 for f in (half, whole)] for _ in range(o.runs)]
+            t1, t2 = (statistics.median(p[i] for p in pairs) for i in (0, 1))
+            print("growth    %-9s %8.1f ms -> %8.1f ms  x %.2f" % (name, t1, t2, statistics.median(p[1] / p[0] for p in pairs)))
 
 
 main()
