@@ -1,4 +1,5 @@
-/* kern_avx2.c: f32 kernels over 8 lanes for CPUs with AVX2, FMA, F16C and BMI2. The algorithms are in kern_simd.h; here are its vector primitives. */
+/* kern_avx2.c: f32 kernels over 8 lanes for CPUs with AVX2, FMA, F16C and BMI2. The algorithms are in kern_simd.h; here are its
+ * vector primitives. */
 #include <immintrin.h>
 
 #include <stdbool.h>
@@ -10,7 +11,10 @@
 #define VFN static inline __attribute__((always_inline))
 typedef __m256 vf;
 
-VFN __m256i first_n(uint32_t n) { return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)); }
+VFN __m256i first_n(uint32_t n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
 VFN vf v_set1(float x) { return _mm256_set1_ps(x); }
 VFN vf v_load(const float *p) { return _mm256_loadu_ps(p); }
 VFN vf v_load_n(const float *p, uint32_t n) { return _mm256_maskload_ps(p, first_n(n)); }
@@ -97,14 +101,18 @@ VFN void split_f32(vf a, vf b, vf *lo, vf *hi)
 VFN void v_pair(const uint8_t *p, bool bf16, vf *lo, vf *hi)
 {
     const float *f = (const float *)(const void *)p;
-    if (bf16) split(_mm256_loadu_si256((const __m256i *)(const void *)p), lo, hi);
-    else split_f32(_mm256_loadu_ps(f), _mm256_loadu_ps(f + 8), lo, hi);
+    if (bf16)
+        split(_mm256_loadu_si256((const __m256i *)(const void *)p), lo, hi);
+    else
+        split_f32(_mm256_loadu_ps(f), _mm256_loadu_ps(f + 8), lo, hi);
 }
 VFN void v_pair_n(const uint8_t *p, bool bf16, uint32_t n, vf *lo, vf *hi)
 {
     const float *f = (const float *)(const void *)p;
-    if (bf16) split(_mm256_castps_si256(v_load_n(f, n)), lo, hi);
-    else split_f32(v_load_n(f, 2 * n), v_load_n(f + 8, n > 4 ? 2 * n - 8 : 0), lo, hi);
+    if (bf16)
+        split(_mm256_castps_si256(v_load_n(f, n)), lo, hi);
+    else
+        split_f32(v_load_n(f, 2 * n), v_load_n(f + 8, n > 4 ? 2 * n - 8 : 0), lo, hi);
 }
 
 #include "kern/kern_simd.h"

@@ -1,4 +1,5 @@
-/* kern_avx512.c: f32 kernels over 16 lanes for CPUs with AVX-512 F, BW, DQ and VL. The algorithms are in kern_simd.h; here are its vector primitives. */
+/* kern_avx512.c: f32 kernels over 16 lanes for CPUs with AVX-512 F, BW, DQ and VL. The algorithms are in kern_simd.h; here are
+ * its vector primitives. */
 #include <immintrin.h>
 
 #include <stdbool.h>
@@ -57,7 +58,8 @@ VFN __m128 v_fold4(vf a, vf b, vf c, vf d)
 VFN vf v_f16(const uint8_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p)); }
 VFN vf v_bf16(const uint8_t *p)
 {
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p)), 16));
+    return _mm512_castsi512_ps(
+        _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p)), 16));
 }
 /* 16 int8 -> d[i] = q[i] * s, or q[i] * s + m (two roundings, as the specification) */
 VFN void v_put16(float *d, __m128i q, float s)
@@ -82,14 +84,18 @@ VFN void split_f32(vf a, vf b, vf *lo, vf *hi)
 }
 VFN void v_pair(const uint8_t *p, bool bf16, vf *lo, vf *hi)
 {
-    if (bf16) split(_mm512_loadu_si512(p), lo, hi);
-    else split_f32(_mm512_loadu_ps(p), _mm512_loadu_ps(p + 64), lo, hi);
+    if (bf16)
+        split(_mm512_loadu_si512(p), lo, hi);
+    else
+        split_f32(_mm512_loadu_ps(p), _mm512_loadu_ps(p + 64), lo, hi);
 }
 VFN void v_pair_n(const uint8_t *p, bool bf16, uint32_t n, vf *lo, vf *hi)
 {
-    if (bf16) split(_mm512_maskz_loadu_epi32(first_n(n), p), lo, hi);
+    if (bf16)
+        split(_mm512_maskz_loadu_epi32(first_n(n), p), lo, hi);
     else
-        split_f32(_mm512_maskz_loadu_ps(first_n(n >= 8 ? 16 : 2 * n), p), _mm512_maskz_loadu_ps(n > 8 ? first_n(2 * n - 16) : (__mmask16)0, p + 64), lo, hi);
+        split_f32(_mm512_maskz_loadu_ps(first_n(n >= 8 ? 16 : 2 * n), p),
+                  _mm512_maskz_loadu_ps(n > 8 ? first_n(2 * n - 16) : (__mmask16)0, p + 64), lo, hi);
 }
 
 #include "kern/kern_simd.h"

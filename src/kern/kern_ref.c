@@ -1,5 +1,5 @@
-/* kern_ref.c: every slot of the kernel table in plain C with f32 arithmetic: the executable specification that all other levels are
- * tested against, and the level that runs everywhere. Sums over K use 16 lanes and one fixed tree, which compilers vectorise
+/* kern_ref.c: every slot of the kernel table in plain C with f32 arithmetic: the executable specification that all other levels
+ * are tested against, and the level that runs everywhere. Sums over K use 16 lanes and one fixed tree, which compilers vectorise
  * without reordering float arithmetic on their own; exp and sqrt are libm's. Weights stay in the file's layout. */
 #include "base/half.h"
 #include "kern/kern.h"

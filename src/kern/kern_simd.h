@@ -1,9 +1,10 @@
-/* kern_simd.h: the f32 kernels shared by kern_avx2.c and kern_avx512.c, written over a vector of VL floats. Private to those two files: each
- * defines VL, vf and the v_* primitives first, then includes this once; everything here is static and compiled with the including file's flags.
+/* kern_simd.h: the f32 kernels shared by kern_avx2.c and kern_avx512.c, written over a vector of VL floats. Private to those two
+ * files: each defines VL, vf and the v_* primitives first, then includes this once; everything here is static and compiled with
+ * the including file's flags.
  *
- * GEMM: a panel of weight rows is expanded to f32 for a chunk of GK columns and multiplied with register tiles of 4 weight rows and up to
- * V_TILE activation rows. Order of a sum: inside a chunk lane j adds columns j, j+VL, ... (FMA), the lanes fold by one fixed tree, chunks add up
- * ascending, bias last. Tiles only decide which elements are computed together. */
+ * GEMM: a panel of weight rows is expanded to f32 for a chunk of GK columns and multiplied with register tiles of 4 weight rows
+ * and up to V_TILE activation rows. Order of a sum: inside a chunk lane j adds columns j, j+VL, ... (FMA), the lanes fold by one
+ * fixed tree, chunks add up ascending, bias last. Tiles only decide which elements are computed together. */
 #pragma once
 #include "base/half.h"
 #include "kern/kern.h"
@@ -14,10 +15,10 @@
 #define UNROLL _Pragma("GCC unroll 16")
 
 enum {
-    GK = 1024, /* columns per chunk: a multiple of every block size */
-    GR = 16,   /* weight rows per panel */
+    GK = 1024,        /* columns per chunk: a multiple of every block size */
+    GR = 16,          /* weight rows per panel */
     FEW = 4 * V_TILE, /* up to so many activation rows reading the weights is what takes time */
-    GN = 96,   /* activation rows per pass over the panels: their chunk stays in the second cache */
+    GN = 96,          /* activation rows per pass over the panels: their chunk stays in the second cache */
 };
 
 /* ---- expansion of one weight row's columns [0, k) of a chunk to f32, exactly as dtype.c; k is padded with zeros to VL */
@@ -122,7 +123,8 @@ INLINE void k_scales(uint8_t o[16], const uint8_t *s)
     memcpy(&a, s, 4);
     memcpy(&b, s + 4, 4);
     memcpy(&c, s + 8, 4);
-    uint32_t v[4] = {a & 0x3f3f3f3f, (c & 0x0f0f0f0f) | (a >> 2 & 0x30303030), b & 0x3f3f3f3f, (c >> 4 & 0x0f0f0f0f) | (b >> 2 & 0x30303030)};
+    uint32_t v[4] = {a & 0x3f3f3f3f, (c & 0x0f0f0f0f) | (a >> 2 & 0x30303030), b & 0x3f3f3f3f,
+                     (c >> 4 & 0x0f0f0f0f) | (b >> 2 & 0x30303030)};
     memcpy(o, v, 16);
 }
 
@@ -173,8 +175,9 @@ static void exp_q6_k(float *d, const uint8_t *p, uint32_t k)
 
 typedef void expand_fn(float *d, const uint8_t *p, uint32_t k);
 static expand_fn *const expand_table[DT_N] = {
-    [DT_F32] = exp_f32,   [DT_F16] = exp_f16,   [DT_BF16] = exp_bf16, [DT_Q8_0] = exp_q8_0, [DT_Q4_0] = exp_q4_0, [DT_Q4_1] = exp_q4_1,
-    [DT_Q5_0] = exp_q5_0, [DT_Q5_1] = exp_q5_1, [DT_Q4_K] = exp_q4_k, [DT_Q5_K] = exp_q5_k, [DT_Q6_K] = exp_q6_k,
+    [DT_F32] = exp_f32,   [DT_F16] = exp_f16,   [DT_BF16] = exp_bf16, [DT_Q8_0] = exp_q8_0,
+    [DT_Q4_0] = exp_q4_0, [DT_Q4_1] = exp_q4_1, [DT_Q5_0] = exp_q5_0, [DT_Q5_1] = exp_q5_1,
+    [DT_Q4_K] = exp_q4_k, [DT_Q5_K] = exp_q5_k, [DT_Q6_K] = exp_q6_k,
 };
 
 /* ---- gemm */
@@ -193,34 +196,44 @@ INLINE vf ld_w_n(enum dtype dt, const uint8_t *p, uint32_t k, uint32_t n)
     return ld_w(dt, t, 0);
 }
 
-/* T activation rows ld apart times h <= 4 weight rows ws bytes apart over kc columns: added to (first: stored in) h values of each of T output
- * rows. dt: F32 (rows of the panel, or of the file), F16 or BF16 (of the file). near: bytes to the rows that come next, to be fetched meanwhile. */
-INLINE void tile(int T, enum dtype dt, float *y, size_t ldy, const float *x, size_t ld, const uint8_t *w, size_t ws, size_t near, uint32_t kc, uint32_t h,
-                 bool first)
+/* T activation rows ld apart times h <= 4 weight rows ws bytes apart over kc columns: added to (first: stored in) h values of
+ * each of T output rows. dt: F32 (rows of the panel, or of the file), F16 or BF16 (of the file). near: bytes to the rows that
+ * come next, to be fetched meanwhile. */
+INLINE void tile(int T, enum dtype dt, float *y, size_t ldy, const float *x, size_t ld, const uint8_t *w, size_t ws, size_t near,
+                 uint32_t kc, uint32_t h, bool first)
 {
     vf acc[V_TILE][4];
     const uint8_t *p[4];
     const size_t e = dt == DT_F32 ? 4 : 2;
-    UNROLL for (int j = 0; j < 4; j++) {
+    UNROLL
+    for (int j = 0; j < 4; j++) {
         p[j] = w + MIN((uint32_t)j, h - 1) * ws;
-        UNROLL for (int t = 0; t < T; t++) acc[t][j] = v_set1(0);
+        UNROLL
+        for (int t = 0; t < T; t++) acc[t][j] = v_set1(0);
     }
     uint32_t k = 0;
     for (; k + VL <= kc; k += VL) {
         vf a[V_TILE];
-        UNROLL for (int t = 0; t < T; t++) a[t] = v_load(x + (size_t)t * ld + k);
-        UNROLL for (int j = 0; j < 4; j++) {
+        UNROLL
+        for (int t = 0; t < T; t++) a[t] = v_load(x + (size_t)t * ld + k);
+        UNROLL
+        for (int j = 0; j < 4; j++) {
             vf b = ld_w(dt, p[j], k);
             if (near) _mm_prefetch((const char *)p[j] + near + k * e, _MM_HINT_T0);
-            UNROLL for (int t = 0; t < T; t++) acc[t][j] = v_fma(b, a[t], acc[t][j]);
+            UNROLL
+            for (int t = 0; t < T; t++) acc[t][j] = v_fma(b, a[t], acc[t][j]);
         }
     }
-    if (k < kc)
-        UNROLL for (int j = 0; j < 4; j++) {
+    if (k < kc) {
+        UNROLL
+        for (int j = 0; j < 4; j++) {
             vf b = ld_w_n(dt, p[j], k, kc - k);
-            UNROLL for (int t = 0; t < T; t++) acc[t][j] = v_fma(b, v_load(x + (size_t)t * ld + k), acc[t][j]);
+            UNROLL
+            for (int t = 0; t < T; t++) acc[t][j] = v_fma(b, v_load(x + (size_t)t * ld + k), acc[t][j]);
         }
-    UNROLL for (int t = 0; t < T; t++, y += ldy) {
+    }
+    UNROLL
+    for (int t = 0; t < T; t++, y += ldy) {
         __m128 s = v_fold4(acc[t][0], acc[t][1], acc[t][2], acc[t][3]);
         if (h == 4) {
             _mm_storeu_ps(y, first ? s : _mm_add_ps(_mm_loadu_ps(y), s));
@@ -232,19 +245,22 @@ INLINE void tile(int T, enum dtype dt, float *y, size_t ldy, const float *x, siz
     }
 }
 
-typedef void tile_fn(float *y, size_t ldy, const float *x, size_t ld, const uint8_t *w, size_t ws, uint32_t kc, uint32_t h, bool first);
-#define TILE(name, T, dt, near)                                                                                                                                \
-    static void tile_##name##T(float *y, size_t ldy, const float *x, size_t ld, const uint8_t *w, size_t ws, uint32_t kc, uint32_t h, bool first)              \
-    {                                                                                                                                                          \
-        tile(T, dt, y, ldy, x, ld, w, ws, near, kc, h, first);                                                                                                 \
+typedef void tile_fn(float *y, size_t ldy, const float *x, size_t ld, const uint8_t *w, size_t ws, uint32_t kc, uint32_t h,
+                     bool first);
+#define TILE(name, T, dt, near)                                                                                                  \
+    static void tile_##name##T(float *y, size_t ldy, const float *x, size_t ld, const uint8_t *w, size_t ws, uint32_t kc,        \
+                               uint32_t h, bool first)                                                                           \
+    {                                                                                                                            \
+        tile(T, dt, y, ldy, x, ld, w, ws, near, kc, h, first);                                                                   \
     }
 #define TILES3(name, dt, near) TILE(name, 1, dt, near) TILE(name, 2, dt, near) TILE(name, 3, dt, near)
 #if V_TILE == 6
-#define TILES(name, dt, near)                                                                                                                                  \
-    TILES3(name, dt, near) TILE(name, 4, dt, near) TILE(name, 5, dt, near) TILE(name, 6, dt, near)                                                             \
-    static tile_fn *const tiles_##name[V_TILE] = {tile_##name##1, tile_##name##2, tile_##name##3, tile_##name##4, tile_##name##5, tile_##name##6};
+#define TILES(name, dt, near)                                                                                                    \
+    TILES3(name, dt, near)                                                                                                       \
+    TILE(name, 4, dt, near) TILE(name, 5, dt, near) TILE(name, 6, dt, near) static tile_fn *const tiles_##name[V_TILE] = {       \
+        tile_##name##1, tile_##name##2, tile_##name##3, tile_##name##4, tile_##name##5, tile_##name##6};
 #else
-#define TILES(name, dt, near)                                                                                                                                  \
+#define TILES(name, dt, near)                                                                                                    \
     TILES3(name, dt, near) static tile_fn *const tiles_##name[V_TILE] = {tile_##name##1, tile_##name##2, tile_##name##3};
 #endif
 TILES(panel, DT_F32, 0)
@@ -253,7 +269,8 @@ TILES(f16, DT_F16, 4 * ws)
 TILES(bf16, DT_BF16, 4 * ws)
 
 /* Few activation rows and weights that need little expansion: multiplied as they are read. */
-static void gemm_direct(float *y, size_t ldy, const float *x, size_t ld, const struct mat *w, uint32_t n, uint32_t r0, uint32_t r1)
+static void gemm_direct(float *y, size_t ldy, const float *x, size_t ld, const struct mat *w, uint32_t n, uint32_t r0,
+                        uint32_t r1)
 {
     tile_fn *const *f = w->dt == DT_F32 ? tiles_f32 : w->dt == DT_F16 ? tiles_f16 : tiles_bf16;
     const size_t e = dtype_table[w->dt].bytes;
@@ -261,11 +278,13 @@ static void gemm_direct(float *y, size_t ldy, const float *x, size_t ld, const s
         for (uint32_t c = 0; c < w->cols; c += GK) {
             const uint8_t *p = (const uint8_t *)w->w + r * w->row_bytes + c * e;
             for (uint32_t i = 0; i < n; i += V_TILE)
-                f[MIN(V_TILE, n - i) - 1](y + i * ldy + r, ldy, x + i * ld + c, ld, p, w->row_bytes, MIN(GK, w->cols - c), MIN(4, r1 - r), c == 0);
+                f[MIN(V_TILE, n - i) - 1](y + i * ldy + r, ldy, x + i * ld + c, ld, p, w->row_bytes, MIN(GK, w->cols - c),
+                                          MIN(4, r1 - r), c == 0);
         }
 }
 
-static void gemm_panel(float *y, size_t ldy, const float *x, size_t ld, const struct mat *w, uint32_t n, uint32_t r0, uint32_t r1, float *wf)
+static void gemm_panel(float *y, size_t ldy, const float *x, size_t ld, const struct mat *w, uint32_t n, uint32_t r0, uint32_t r1,
+                       float *wf)
 {
     const uint32_t block = dtype_table[w->dt].block, bytes = dtype_table[w->dt].bytes, k = w->cols, step = n <= FEW ? 4 : GR;
     expand_fn *expand = expand_table[w->dt];
@@ -283,18 +302,20 @@ static void gemm_panel(float *y, size_t ldy, const float *x, size_t ld, const st
             for (uint32_t i = 0; i < n; i += V_TILE) {
                 tile_fn *f = tiles_panel[MIN(V_TILE, n - i) - 1];
                 for (uint32_t j = 0; j < h; j += 4)
-                    f(y + i * ldy + r + j, ldy, x + i * ld + c, ld, (const uint8_t *)(wf + (size_t)j * GK), GK * 4, (uint32_t)align_up(kc, VL), MIN(4, h - j),
-                      c == 0);
+                    f(y + i * ldy + r + j, ldy, x + i * ld + c, ld, (const uint8_t *)(wf + (size_t)j * GK), GK * 4,
+                      (uint32_t)align_up(kc, VL), MIN(4, h - j), c == 0);
             }
         }
     }
 }
 
-static void gemm_f32(float *y, size_t ldy, const void *xa, const struct mat *w, uint32_t n, uint32_t r0, uint32_t r1, void *scratch)
+static void gemm_f32(float *y, size_t ldy, const void *xa, const struct mat *w, uint32_t n, uint32_t r0, uint32_t r1,
+                     void *scratch)
 {
     const size_t ld = act_f32_ld(w->cols);
     const float *x = xa;
-    if (n <= FEW && dtype_table[w->dt].block == 1) gemm_direct(y, ldy, x, ld, w, n, r0, r1);
+    if (n <= FEW && dtype_table[w->dt].block == 1)
+        gemm_direct(y, ldy, x, ld, w, n, r0, r1);
     else
         for (uint32_t i = 0; i < n; i += GN) gemm_panel(y + i * ldy, ldy, x + i * ld, ld, w, MIN(GN, n - i), r0, r1, scratch);
     if (w->bias)
@@ -302,9 +323,9 @@ static void gemm_f32(float *y, size_t ldy, const void *xa, const struct mat *w, 
             for (uint32_t r = r0; r < r1; r++) y[i * ldy + r] += w->bias[r];
 }
 
-/* ---- exp: n = round(x / ln 2), e^(x - n ln 2) by its degree 7 Taylor polynomial on |r| <= ln 2 / 2 (first term left out is below 6e-9),
- * ln 2 in two parts (Cody and Waite) so that n*hi is exact. Within 1.5 ulp, see the test. Below -87.33 the result is 0 (no denormals: they
- * cost an assist each), above 88.8 infinity; NaN stays. */
+/* ---- exp: n = round(x / ln 2), e^(x - n ln 2) by its degree 7 Taylor polynomial on |r| <= ln 2 / 2 (first term left out is
+ * below 6e-9), ln 2 in two parts (Cody and Waite) so that n*hi is exact. Within 1.5 ulp, see the test. Below -87.33 the result is
+ * 0 (no denormals: they cost an assist each), above 88.8 infinity; NaN stays. */
 INLINE vf v_exp(vf x)
 {
     vf c = v_min(v_set1(89.0f), v_max(v_set1(-88.0f), x)); /* operand order: NaN passes */
@@ -396,8 +417,8 @@ enum {
 };
 
 struct attn_tile {
-    float *s;           /* [AT][KERN_SPAN] scores, then weights */
-    float *q;           /* [E][AT] */
+    float *s;              /* [AT][KERN_SPAN] scores, then weights */
+    float *q;              /* [E][AT] */
     uint32_t base, v0, v1; /* span's first position; token vectors v0..v1-1 of the span hold what any row sees */
 };
 
@@ -407,80 +428,97 @@ INLINE void scores(int T, int B, const struct attn_job *j, const struct attn_til
     const size_t eb = bf16 ? 2 : 4;
     const uint8_t *kp[8], *next[8];
     vf acc[8][8];
-    UNROLL for (int b = 0; b < B; b++) {
+    UNROLL
+    for (int b = 0; b < B; b++) {
         uint32_t t = (v + (uint32_t)b) * VL, t2 = t + NEAR * 16, end = a->v1 * VL;
         kp[b] = j->k + j->blk[(a->base + t) / 16] * j->blk_bytes + t % 16 * 2 * eb;
         /* fetched meanwhile: the K that comes next, or, at the end, the first V */
-        next[b] = t2 < end ? j->k + j->blk[(a->base + t2) / 16] * j->blk_bytes + t2 % 16 * 2 * eb
-                           : j->v + j->blk[(a->base + MIN(a->v0 * VL + t2 - end, end - 1)) / 16] * j->blk_bytes + t2 % 16 * 2 * eb;
-        UNROLL for (int t1 = 0; t1 < T; t1++) acc[t1][b] = v_set1(0);
+        next[b] = t2 < end
+                      ? j->k + j->blk[(a->base + t2) / 16] * j->blk_bytes + t2 % 16 * 2 * eb
+                      : j->v + j->blk[(a->base + MIN(a->v0 * VL + t2 - end, end - 1)) / 16] * j->blk_bytes + t2 % 16 * 2 * eb;
+        UNROLL
+        for (int t1 = 0; t1 < T; t1++) acc[t1][b] = v_set1(0);
     }
     const float *q = a->q;
-    for (uint32_t e = 0; e < j->E / 2; e++, q += 2 * AT)
-        UNROLL for (int b = 0; b < B; b++) {
-            vf lo, hi;
-            v_pair(kp[b] + e * 32 * eb, bf16, &lo, &hi);
-            _mm_prefetch((const char *)next[b] + e * 32 * eb, _MM_HINT_T0);
-            if (!bf16 && VL == 16) _mm_prefetch((const char *)next[b] + e * 32 * eb + 64, _MM_HINT_T0);
-            UNROLL for (int t = 0; t < T; t++) {
-                acc[t][b] = v_fma(lo, v_set1(q[t]), acc[t][b]);
-                acc[t][b] = v_fma(hi, v_set1(q[AT + t]), acc[t][b]);
-            }
+    for (uint32_t e = 0; e < j->E / 2; e++, q += 2 * AT) UNROLL
+    for (int b = 0; b < B; b++) {
+        vf lo, hi;
+        v_pair(kp[b] + e * 32 * eb, bf16, &lo, &hi);
+        _mm_prefetch((const char *)next[b] + e * 32 * eb, _MM_HINT_T0);
+        if (!bf16 && VL == 16) _mm_prefetch((const char *)next[b] + e * 32 * eb + 64, _MM_HINT_T0);
+        UNROLL
+        for (int t = 0; t < T; t++) {
+            acc[t][b] = v_fma(lo, v_set1(q[t]), acc[t][b]);
+            acc[t][b] = v_fma(hi, v_set1(q[AT + t]), acc[t][b]);
         }
-    UNROLL for (int b = 0; b < B; b++)
-        UNROLL for (int t = 0; t < T; t++) v_store(a->s + t * KERN_SPAN + (v + (uint32_t)b) * VL, v_mul(acc[t][b], v_set1(j->scale)));
+    }
+    UNROLL
+    for (int b = 0; b < B; b++) UNROLL
+    for (int t = 0; t < T; t++) v_store(a->s + t * KERN_SPAN + (v + (uint32_t)b) * VL, v_mul(acc[t][b], v_set1(j->scale)));
 }
 
 /* One token pair (which: 0 the first, 1 the second, 2 both) of C vectors of V, weighted and added for T rows. */
 INLINE void value_pair(int T, int C, vf (*acc)[8], const uint8_t *v, const float *w, int which, uint32_t left, bool bf16)
 {
-    UNROLL for (int c = 0; c < C; c++) {
+    UNROLL
+    for (int c = 0; c < C; c++) {
         vf x, y;
-        if (left < VL) v_pair_n(v, bf16, left, &x, &y);
-        else v_pair(v + (size_t)c * VL * (bf16 ? 4 : 8), bf16, &x, &y);
-        UNROLL for (int t = 0; t < T; t++) {
+        if (left < VL)
+            v_pair_n(v, bf16, left, &x, &y);
+        else
+            v_pair(v + (size_t)c * VL * (bf16 ? 4 : 8), bf16, &x, &y);
+        UNROLL
+        for (int t = 0; t < T; t++) {
             if (which != 1) acc[t][c] = v_fma(x, v_set1(w[t * KERN_SPAN]), acc[t][c]);
             if (which != 0) acc[t][c] = v_fma(y, v_set1(w[t * KERN_SPAN + 1]), acc[t][c]);
         }
     }
 }
 
-/* acc of T rows for C vectors of elements from e on (the last one has `left` elements): over the positions lo..hi-1 ascending. A position outside may
- * never have been written: even a weight of 0 must not touch it. */
-INLINE void values(int T, int C, const struct attn_job *j, const struct attn_tile *a, float *const *o, uint32_t lo, uint32_t hi, uint32_t e, uint32_t left,
-                   bool bf16)
+/* acc of T rows for C vectors of elements from e on (the last one has `left` elements): over the positions lo..hi-1 ascending. A
+ * position outside may never have been written: even a weight of 0 must not touch it. */
+INLINE void values(int T, int C, const struct attn_job *j, const struct attn_tile *a, float *const *o, uint32_t lo, uint32_t hi,
+                   uint32_t e, uint32_t left, bool bf16)
 {
     const size_t step = (size_t)j->E * (bf16 ? 4 : 8), skip = (size_t)e * (bf16 ? 4 : 8), width = (size_t)C * VL * (bf16 ? 4 : 8);
     vf acc[8][8];
-    UNROLL for (int t = 0; t < T; t++)
-        UNROLL for (int c = 0; c < C; c++) acc[t][c] = v_set1(0);
+    UNROLL
+    for (int t = 0; t < T; t++) UNROLL
+    for (int c = 0; c < C; c++) acc[t][c] = v_set1(0);
     for (uint32_t b = lo / 16, last = (hi - 1) / 16; b <= last; b++) {
         uint32_t p = MAX(lo, b * 16), end = MIN(hi, b * 16 + 16);
         const uint8_t *v = j->v + j->blk[b] * j->blk_bytes + skip + p % 16 / 2 * step, *next = v;
-        if (b + NEAR <= last) next = j->v + j->blk[b + NEAR] * j->blk_bytes + skip;
-        else if ((a->base + KERN_SPAN + NEAR * 16) <= j->pos0) next = j->k + j->blk[a->base / 16 + 15 + b + NEAR - last] * j->blk_bytes + skip;
+        if (b + NEAR <= last)
+            next = j->v + j->blk[b + NEAR] * j->blk_bytes + skip;
+        else if ((a->base + KERN_SPAN + NEAR * 16) <= j->pos0)
+            next = j->k + j->blk[a->base / 16 + 15 + b + NEAR - last] * j->blk_bytes + skip;
         const float *w = a->s + (p & ~1u) - a->base;
         if (p & 1) {
             value_pair(T, C, acc, v, w, 1, left, bf16);
             p++, v += step, w += 2;
         }
         for (; p + 2 <= end; p += 2, v += step, w += 2, next += step) {
-            UNROLL for (size_t l = 0; l < width; l += 64) _mm_prefetch((const char *)next + l, _MM_HINT_T0);
+            UNROLL
+            for (size_t l = 0; l < width; l += 64) _mm_prefetch((const char *)next + l, _MM_HINT_T0);
             value_pair(T, C, acc, v, w, 2, left, bf16);
         }
         if (p < end) value_pair(T, C, acc, v, w, 0, left, bf16);
     }
     /* + 0: a row's -0 must not depend on whether other rows of the tile added their positions' zeros */
-    UNROLL for (int t = 0; t < T; t++)
-        UNROLL for (int c = 0; c < C; c++) {
-            vf r = v_add(acc[t][c], v_set1(0));
-            if (left < VL) v_store_n(o[t] + 2 + e, r, left);
-            else v_store(o[t] + 2 + e + (uint32_t)c * VL, r);
-        }
+    UNROLL
+    for (int t = 0; t < T; t++) UNROLL
+    for (int c = 0; c < C; c++) {
+        vf r = v_add(acc[t][c], v_set1(0));
+        if (left < VL)
+            v_store_n(o[t] + 2 + e, r, left);
+        else
+            v_store(o[t] + 2 + e + (uint32_t)c * VL, r);
+    }
 }
 
 /* T rows r.. of the job. Arithmetic per row is the same for every T. */
-INLINE void attn_rows(int T, int B, uint32_t C, const struct attn_job *j, uint32_t span, float *part, void *scratch, uint32_t r, bool bf16)
+INLINE void attn_rows(int T, int B, uint32_t C, const struct attn_job *j, uint32_t span, float *part, void *scratch, uint32_t r,
+                      bool bf16)
 {
     const uint32_t E = j->E;
     struct attn_tile a = {.s = scratch, .q = (float *)scratch + AT * KERN_SPAN, .base = span * KERN_SPAN};
@@ -542,13 +580,22 @@ INLINE void attn_any(const struct attn_job *j, uint32_t span, float *part, void 
         attn_rows(4, 2, V_SUMS / 4, j, span, part, scratch, r, bf16);
         r += 4;
     }
-    if (r + 3 == n) attn_rows(3, 2, V_SUMS / 4, j, span, part, scratch, r, bf16);
-    else if (r + 2 == n) attn_rows(2, 4, 4, j, span, part, scratch, r, bf16);
-    else if (r + 1 == n) attn_rows(1, 8, 4, j, span, part, scratch, r, bf16);
+    if (r + 3 == n)
+        attn_rows(3, 2, V_SUMS / 4, j, span, part, scratch, r, bf16);
+    else if (r + 2 == n)
+        attn_rows(2, 4, 4, j, span, part, scratch, r, bf16);
+    else if (r + 1 == n)
+        attn_rows(1, 8, 4, j, span, part, scratch, r, bf16);
 }
 
-static void attn_f32_v(const struct attn_job *j, uint32_t span, float *part, void *scratch) { attn_any(j, span, part, scratch, false); }
-static void attn_bf16_v(const struct attn_job *j, uint32_t span, float *part, void *scratch) { attn_any(j, span, part, scratch, true); }
+static void attn_f32_v(const struct attn_job *j, uint32_t span, float *part, void *scratch)
+{
+    attn_any(j, span, part, scratch, false);
+}
+static void attn_bf16_v(const struct attn_job *j, uint32_t span, float *part, void *scratch)
+{
+    attn_any(j, span, part, scratch, true);
+}
 static size_t attn_scratch_v(uint32_t E) { return align_up((size_t)AT * (KERN_SPAN + E) * 4, 64); }
 
 static void attn_merge_v(float *a, const float *b, uint32_t n, uint32_t E)
@@ -655,7 +702,8 @@ static void topk_v(float *val, int32_t *id, uint32_t k, float *max, float *lse, 
 
 static void fill_f32(struct kern *k)
 {
-    for (unsigned t = 0; t < DT_N; t++) k->gemm[t] = (struct kern_gemm){.act = ACT_F32, .unit = 1, .scratch = (size_t)GR * GK * 4, .gemm = gemm_f32};
+    for (unsigned t = 0; t < DT_N; t++)
+        k->gemm[t] = (struct kern_gemm){.act = ACT_F32, .unit = 1, .scratch = (size_t)GR * GK * 4, .gemm = gemm_f32};
     k->rmsnorm = rmsnorm_v;
     k->rope = rope_v;
     k->attn_span[KV_F32] = attn_f32_v;

@@ -1,5 +1,6 @@
-/* Every slot of the kernel table on every level this CPU has: against double arithmetic within bounds derived from the rounding steps, and the
- * numerical contract as bits. `test_kern --bench [LEVEL [TYPE|rest]]` prints speeds of one thread. Seed: SEED in the environment, printed. */
+/* Every slot of the kernel table on every level this CPU has: against double arithmetic within bounds derived from the rounding
+ * steps, and the numerical contract as bits. `test_kern --bench [LEVEL [TYPE|rest]]` prints speeds of one thread. Seed: SEED in
+ * the environment, printed. */
 #include "base/half.h"
 #include "base/mem.h"
 #include "kern/kern.h"
@@ -122,10 +123,10 @@ static double part_size(enum dtype dt, const uint8_t *row, uint32_t c)
 /* ---- gemm */
 
 struct gemm_case {
-    struct mat m;       /* file layout */
+    struct mat m; /* file layout */
     uint8_t *file;
-    void *packed;       /* NULL: used in place */
-    float *x;           /* [N_MAX][ldx] */
+    void *packed; /* NULL: used in place */
+    float *x;     /* [N_MAX][ldx] */
     size_t ldx;
     double *want, *bound; /* [N_MAX][rows], without activation rounding */
 };
@@ -160,13 +161,16 @@ static void fill_x(float *x, size_t n, bool edge)
             case 0: x[i] = 0; break;
             case 1: x[i] = 1e-40f; break;
             case 2: x[i] *= 100; break;
-            case 3: for (int j = 0; j < 40 && i + 1 < n; j++) x[i++] = below(2) ? 0 : 1e-39f; break;
+            case 3:
+                for (int j = 0; j < 40 && i + 1 < n; j++) x[i++] = below(2) ? 0 : 1e-39f;
+                break;
             default: break;
             }
     }
 }
 
-static void run_gemm(const struct kern *k, const struct gemm_case *c, float *y, size_t ldy, const void *xa, uint32_t n, uint32_t r0, uint32_t r1)
+static void run_gemm(const struct kern *k, const struct gemm_case *c, float *y, size_t ldy, const void *xa, uint32_t n,
+                     uint32_t r0, uint32_t r1)
 {
     const struct kern_gemm *g = &k->gemm[c->m.dt];
     struct mat m = c->m;
@@ -227,16 +231,18 @@ static void expect(struct gemm_case *c, enum act_fmt f, void *xa)
             }
             double b = c->m.bias ? (double)c->m.bias[r] : 0;
             c->want[(size_t)i * R + r] = s + b;
-            /* lanes of at least 8 with the fold, K/8 + 8 roundings deep, 4 more for scales; bf16 dot products take bf16 weights (2^-8 off at most) and may
-             * treat denormals as zero */
-            c->bound[(size_t)i * R + r] = (U * (K / 8 + 12) + (f == ACT_BF16 && c->m.dt != DT_BF16 ? 0x1p-8 : 0)) * (mag + fabs(b)) + 0x1p-126 * (tiny + 1);
+            /* lanes of at least 8 with the fold, K/8 + 8 roundings deep, 4 more for scales; bf16 dot products take bf16 weights
+             * (2^-8 off at most) and may treat denormals as zero */
+            c->bound[(size_t)i * R + r] =
+                (U * (K / 8 + 12) + (f == ACT_BF16 && c->m.dt != DT_BF16 ? 0x1p-8 : 0)) * (mag + fabs(b)) + 0x1p-126 * (tiny + 1);
         }
     }
     mem_free(w);
     mem_free(xv);
 }
 
-static void gemm_one(const struct kern *k, const struct kern *ref, enum dtype dt, uint32_t rows, uint32_t cols, bool edge, bool bias)
+static void gemm_one(const struct kern *k, const struct kern *ref, enum dtype dt, uint32_t rows, uint32_t cols, bool edge,
+                     bool bias)
 {
     const enum act_fmt f = k->gemm[dt].act;
     const uint32_t unit = k->gemm[dt].unit;
@@ -269,8 +275,8 @@ static void gemm_one(const struct kern *k, const struct kern *ref, enum dtype dt
         for (uint32_t r = 0; r < rows; r++) {
             double d = fabs((double)whole[i * ldy + r] - c.want[(size_t)i * rows + r]);
             if (!(d <= c.bound[(size_t)i * rows + r]))
-                fail_msg("%s %s %ux%u n %u: y[%u][%u] = %.9g, want %.9g +- %.3g", isa_name(k->isa), dtype_name(dt), rows, cols, N_MAX, i, r,
-                         (double)whole[i * ldy + r], c.want[(size_t)i * rows + r], c.bound[(size_t)i * rows + r]);
+                fail_msg("%s %s %ux%u n %u: y[%u][%u] = %.9g, want %.9g +- %.3g", isa_name(k->isa), dtype_name(dt), rows, cols,
+                         N_MAX, i, r, (double)whole[i * ldy + r], c.want[(size_t)i * rows + r], c.bound[(size_t)i * rows + r]);
         }
         for (uint32_t r = rows; r < ldy; r++) assert_int_equal(f32_bits(whole[i * ldy + r]), 0x5a5a5a5a);
     }
@@ -286,11 +292,13 @@ static void gemm_one(const struct kern *k, const struct kern *ref, enum dtype dt
         }
         for (uint32_t i = 0; i < n; i++)
             if (memcmp(y + i * ldy, whole + (at + i) * ldy, (size_t)rows * 4) != 0)
-                fail_msg("%s %s %ux%u: row %u of n %u differs from the same row among %u", isa_name(k->isa), dtype_name(dt), rows, cols, i, n, N_MAX);
+                fail_msg("%s %s %ux%u: row %u of n %u differs from the same row among %u", isa_name(k->isa), dtype_name(dt), rows,
+                         cols, i, n, N_MAX);
         for (size_t i = 0; i < N_MAX; i++)
             for (size_t r = i < n ? rows : 0; r < ldy; r++)
                 if (f32_bits(y[i * ldy + r]) != 0x33333333)
-                    fail_msg("%s %s %ux%u n %u: wrote outside, at row %zu column %zu", isa_name(k->isa), dtype_name(dt), rows, cols, n, i, r);
+                    fail_msg("%s %s %ux%u n %u: wrote outside, at row %zu column %zu", isa_name(k->isa), dtype_name(dt), rows,
+                             cols, n, i, r);
         guard_free(xn);
     }
     guard_free(whole);
@@ -305,20 +313,26 @@ static void gemm_one(const struct kern *k, const struct kern *ref, enum dtype dt
     mem_free(c.bound);
 }
 
-#define EACH_LEVEL(k, ref)                                                                                                                                     \
-    struct kern k, ref;                                                                                                                                        \
-    kern_init(&ref, ISA_REF);                                                                                                                                  \
+#define EACH_LEVEL(k, ref)                                                                                                       \
+    struct kern k, ref;                                                                                                          \
+    kern_init(&ref, ISA_REF);                                                                                                    \
     for (unsigned lv_ = 0; lv_ <= kern_cpu_isa() && (kern_init(&k, (enum isa)lv_), true); lv_++)
 
 static void gemm_all(void **state)
 {
     (void)state;
-    EACH_LEVEL(k, ref) {
+    EACH_LEVEL(k, ref)
+    {
         for (unsigned t = 0; t < DT_N; t++) {
             uint32_t b = dtype_table[t].block;
-            static const uint32_t odd_cols[] = {1, 31, 66, 300}, cols32[] = {32, 96, 352, 2080}, cols256[] = {256, 512, 768, 2304}, rows[] = {1, 37, 64, 19};
+            static const uint32_t odd_cols[] = {1, 31, 66, 300}, cols32[] = {32, 96, 352, 2080},
+                                  cols256[] = {256, 512, 768, 2304}, rows[] = {1, 37, 64, 19};
             for (int s = 0; s < 4; s++)
-                gemm_one(&k, &ref, (enum dtype)t, rows[s], b == 1 ? odd_cols[s] : b == 32 ? cols32[s] : cols256[s], s & 1, s >= 2);
+                gemm_one(&k, &ref, (enum dtype)t, rows[s],
+                         b == 1    ? odd_cols[s]
+                         : b == 32 ? cols32[s]
+                                   : cols256[s],
+                         s & 1, s >= 2);
             if (b == 1) gemm_one(&k, &ref, (enum dtype)t, 23, 2081, true, false);
         }
     }
@@ -327,16 +341,19 @@ static void gemm_all(void **state)
 static void pack_is_compact(void **state)
 {
     (void)state;
-    EACH_LEVEL(k, ref) {
+    EACH_LEVEL(k, ref)
+    {
         for (unsigned t = 0; t < DT_N; t++)
-            if (k.gemm[t].layout) assert_true(k.gemm[t].pack_bytes(2048, 2048) <= 2048 * dtype_row_bytes((enum dtype)t, 2048) * 105 / 100);
+            if (k.gemm[t].layout)
+                assert_true(k.gemm[t].pack_bytes(2048, 2048) <= 2048 * dtype_row_bytes((enum dtype)t, 2048) * 105 / 100);
     }
 }
 
 static void act_q8_rounds(void **state)
 {
     (void)state;
-    EACH_LEVEL(k, ref) {
+    EACH_LEVEL(k, ref)
+    {
         enum { n = 37, K = 416 };
         float *x = (float *)(void *)guarded(n * K * 4);
         fill_x(x, n * K, true);
@@ -347,7 +364,8 @@ static void act_q8_rounds(void **state)
             for (uint32_t c = 0; c < K; c++) {
                 float m = 0;
                 for (uint32_t j = c / 32 * 32; j < c / 32 * 32 + 32; j++) m = fmaxf(m, fabsf(x[i * K + j]));
-                assert_true(fabs(act_value(ACT_Q8, a, x + i * K, n, K, i, c) - (double)x[i * K + c]) <= (double)m / 254 * (1 + 300 * U) + 0x1p-100);
+                assert_true(fabs(act_value(ACT_Q8, a, x + i * K, n, K, i, c) - (double)x[i * K + c]) <=
+                            (double)m / 254 * (1 + 300 * U) + 0x1p-100);
             }
         guard_free(a);
         guard_free(b);
@@ -361,11 +379,13 @@ static void norms(void **state)
 {
     (void)state;
     static const uint32_t ds[] = {1, 7, 16, 64, 100, 576, 2051};
-    EACH_LEVEL(k, ref) {
+    EACH_LEVEL(k, ref)
+    {
         for (size_t s = 0; s < ARRAY_LEN(ds); s++) {
             uint32_t d = ds[s], n = 3;
             size_t ld = d + 2;
-            float *x = (float *)(void *)guarded(n * ld * 4), *g = (float *)(void *)guarded(d * 4), *y = (float *)(void *)guarded(n * ld * 4);
+            float *x = (float *)(void *)guarded(n * ld * 4), *g = (float *)(void *)guarded(d * 4),
+                  *y = (float *)(void *)guarded(n * ld * 4);
             fill_x(x, n * ld, false);
             fill_x(g, d, false);
             memset(x + ld, 0, d * 4); /* a row of zeros */
@@ -394,7 +414,8 @@ static void ropes(void **state)
 {
     (void)state;
     static const uint32_t dims[] = {2, 6, 32, 64, 96, 128};
-    EACH_LEVEL(k, ref) {
+    EACH_LEVEL(k, ref)
+    {
         for (size_t s = 0; s < ARRAY_LEN(dims) * 2; s++) {
             uint32_t d = dims[s / 2], E = d + 4 * (s / 2 % 2);
             float *x = (float *)(void *)guarded(E * 4), *cs = (float *)(void *)guarded(d * 4), old[256];
@@ -409,7 +430,8 @@ static void ropes(void **state)
             k.rope(x, cs, d, adj);
             for (uint32_t i = 0; i < d / 2; i++) {
                 uint32_t p = adj ? 2 * i : i, q = adj ? p + 1 : p + d / 2;
-                double a = (double)old[p], b = (double)old[q], c = (double)cs[2 * i], z = (double)cs[2 * i + 1], m = (fabs(a) + fabs(b)) * 3 * U;
+                double a = (double)old[p], b = (double)old[q], c = (double)cs[2 * i], z = (double)cs[2 * i + 1],
+                       m = (fabs(a) + fabs(b)) * 3 * U;
                 assert_true(fabs((double)x[p] - (a * c - b * z)) <= m);
                 assert_true(fabs((double)x[q] - (a * z + b * c)) <= m);
             }
@@ -424,11 +446,13 @@ static void silus_adds(void **state)
 {
     (void)state;
     static const uint32_t fs[] = {1, 8, 17, 33, 100, 1536};
-    EACH_LEVEL(k, ref) {
+    EACH_LEVEL(k, ref)
+    {
         for (size_t s = 0; s < ARRAY_LEN(fs); s++) {
             uint32_t f = fs[s], n = 3;
             size_t ld = 2 * f + 3, ldy = f + 1;
-            float *gu = (float *)(void *)guarded(n * ld * 4), *y = (float *)(void *)guarded(n * ldy * 4), *old = (float *)(void *)guarded(n * ldy * 4);
+            float *gu = (float *)(void *)guarded(n * ld * 4), *y = (float *)(void *)guarded(n * ldy * 4),
+                  *old = (float *)(void *)guarded(n * ldy * 4);
             for (size_t i = 0; i < n * ld; i++) gu[i] = normal() * (float)(1 << below(8));
             gu[0] = -1e30f;
             if (f > 1) gu[1] = 1e30f;
@@ -437,7 +461,8 @@ static void silus_adds(void **state)
             for (uint32_t i = 0; i < n; i++) {
                 for (uint32_t j = 0; j < f; j++) {
                     double g = (double)gu[i * ld + j], u = (double)gu[i * ld + f + j], w = g / (1 + exp(-g)) * u;
-                    assert_true(fabs((double)y[i * ldy + j] - w) <= 8 * U * fabs(w) + 0x1p-117 * (fabs(u) + 1)); /* exp is 0 or infinite beyond +-87..89 */
+                    assert_true(fabs((double)y[i * ldy + j] - w) <=
+                                8 * U * fabs(w) + 0x1p-117 * (fabs(u) + 1)); /* exp is 0 or infinite beyond +-87..89 */
                 }
                 assert_int_equal(f32_bits(y[i * ldy + f]), 0x44444444);
             }
@@ -457,10 +482,12 @@ static void silus_adds(void **state)
 static void exp_is_close(void **state)
 {
     (void)state;
-    EACH_LEVEL(k, ref) {
+    EACH_LEVEL(k, ref)
+    {
         double worst = 0;
         for (int i = 0; i < 400000; i++) {
-            float x = i < 1000 ? -(float)i * 1e-6f : (float)-(rnd() >> 40) * 0x1p-24f * 87.3f, a[4] = {0, 0, 0, 0}, b[4] = {x, 1, 2, 3};
+            float x = i < 1000 ? -(float)i * 1e-6f : (float)-(rnd() >> 40) * 0x1p-24f * 87.3f, a[4] = {0, 0, 0, 0},
+                  b[4] = {x, 1, 2, 3};
             k.attn_merge(a, b, 1, 2);
             double want = exp((double)x), ulp = ldexp(1, ilogb(want) - 23), err = fabs((double)a[1] - want) / ulp;
             worst = err > worst ? err : worst;
@@ -518,19 +545,31 @@ static void kv_make(const struct kern *kn, struct kv_case *c, uint32_t E, enum k
     }
 }
 
-static void attn_case(const struct kern *kn, uint32_t E, enum kv_fmt f, uint32_t pos0, uint32_t n_q, uint32_t n_h, uint32_t window)
+static void attn_case(const struct kern *kn, uint32_t E, enum kv_fmt f, uint32_t pos0, uint32_t n_q, uint32_t n_h,
+                      uint32_t window)
 {
     struct kv_case c;
     kv_make(kn, &c, E, f, pos0 + n_q);
     size_t head = (size_t)16 * E * kv_elem_bytes(f), ldq = (size_t)n_h * E + 3, ldy = (size_t)n_h * E + 1;
     uint32_t spans = (pos0 + n_q - 1) / KERN_SPAN + 1;
     size_t row = E + 2, rows = (size_t)n_q * n_h;
-    float *q = (float *)(void *)guarded(n_q * ldq * 4), *part = (float *)(void *)guarded(rows * row * 4), *sum = (float *)(void *)guarded(rows * row * 4);
+    float *q = (float *)(void *)guarded(n_q * ldq * 4), *part = (float *)(void *)guarded(rows * row * 4),
+          *sum = (float *)(void *)guarded(rows * row * 4);
     float *one = (float *)(void *)guarded(row * 4), *y = (float *)(void *)guarded(n_q * ldy * 4);
     void *scratch = guarded(kn->attn_scratch(E));
     fill_x(q, n_q * ldq, false);
-    struct attn_job j = {.q = q, .ldq = ldq, .n_q = n_q, .n_h = n_h, .E = E, .pos0 = pos0, .window = window, .scale = 1 / sqrtf((float)E), .k = c.slab,
-                         .v = c.slab + head, .blk_bytes = 2 * head + 64, .blk = c.blk};
+    struct attn_job j = {.q = q,
+                         .ldq = ldq,
+                         .n_q = n_q,
+                         .n_h = n_h,
+                         .E = E,
+                         .pos0 = pos0,
+                         .window = window,
+                         .scale = 1 / sqrtf((float)E),
+                         .k = c.slab,
+                         .v = c.slab + head,
+                         .blk_bytes = 2 * head + 64,
+                         .blk = c.blk};
     for (uint32_t s = 0; s < spans; s++) {
         float *p = s ? part : sum;
         memset(p, 0xff, rows * row * 4);
@@ -577,8 +616,10 @@ static void attn_case(const struct kern *kn, uint32_t E, enum kv_fmt f, uint32_t
                     top = fabs((double)c.v[(size_t)p * E + e]) > top ? fabs((double)c.v[(size_t)p * E + e]) : top;
                 }
                 /* a score off by err moves its weight by that share, in the sum and in the total; 256 + a few roundings */
-                double d = fabs((double)y[i * ldy + (size_t)h * E + e] - want / l), b = top * (2 * (2 * err + 16 * U) + 300 * U + (kn->isa == ISA_AMX && f == KV_BF16 ? 0x1p-8 : 0));
-                if (!(d <= b)) fail_msg("%s E %u kv %d pos %u window %u: off by %g, bound %g", isa_name(kn->isa), E, f, pos, window, d, b);
+                double d = fabs((double)y[i * ldy + (size_t)h * E + e] - want / l),
+                       b = top * (2 * (2 * err + 16 * U) + 300 * U + (kn->isa == ISA_AMX && f == KV_BF16 ? 0x1p-8 : 0));
+                if (!(d <= b))
+                    fail_msg("%s E %u kv %d pos %u window %u: off by %g, bound %g", isa_name(kn->isa), E, f, pos, window, d, b);
             }
         }
         assert_int_equal(f32_bits(y[i * ldy + (size_t)n_h * E]), 0x44444444);
@@ -598,20 +639,26 @@ static void attn_case(const struct kern *kn, uint32_t E, enum kv_fmt f, uint32_t
 static void attention(void **state)
 {
     (void)state;
-    static const struct { uint32_t E, pos0, n_q, n_h, window; } cs[] = {
-        {64, 0, 1, 1, 0},    {64, 0, 37, 3, 0},   {64, 255, 1, 3, 0},  {64, 256, 2, 4, 0},  {128, 300, 5, 5, 0},  {2, 14, 20, 1, 0},
-        {6, 100, 9, 2, 0},   {80, 40, 17, 3, 7},  {24, 250, 30, 2, 16}, {96, 511, 3, 7, 100}, {32, 530, 12, 1, 300}, {256, 20, 3, 8, 1},
+    static const struct {
+        uint32_t E, pos0, n_q, n_h, window;
+    } cs[] = {
+        {64, 0, 1, 1, 0},     {64, 0, 37, 3, 0},    {64, 255, 1, 3, 0},    {64, 256, 2, 4, 0},
+        {128, 300, 5, 5, 0},  {2, 14, 20, 1, 0},    {6, 100, 9, 2, 0},     {80, 40, 17, 3, 7},
+        {24, 250, 30, 2, 16}, {96, 511, 3, 7, 100}, {32, 530, 12, 1, 300}, {256, 20, 3, 8, 1},
     };
-    EACH_LEVEL(k, ref) {
+    EACH_LEVEL(k, ref)
+    {
         for (size_t i = 0; i < ARRAY_LEN(cs); i++)
-            for (unsigned f = 0; f < KV_N; f++) attn_case(&k, cs[i].E, (enum kv_fmt)f, cs[i].pos0, cs[i].n_q, cs[i].n_h, cs[i].window);
+            for (unsigned f = 0; f < KV_N; f++)
+                attn_case(&k, cs[i].E, (enum kv_fmt)f, cs[i].pos0, cs[i].n_q, cs[i].n_h, cs[i].window);
     }
 }
 
 static void kv_layout(void **state)
 {
     (void)state;
-    EACH_LEVEL(k, ref) {
+    EACH_LEVEL(k, ref)
+    {
         for (unsigned f = 0; f < KV_N; f++)
             for (uint32_t E = 2; E <= 130; E += 14) {
                 size_t b = (size_t)16 * E * kv_elem_bytes((enum kv_fmt)f);
@@ -626,7 +673,8 @@ static void kv_layout(void **state)
                         size_t ki = (size_t)(e / 2 * 16 + t) * 2 + e % 2, vi = ((size_t)(t / 2) * E + e) * 2 + t % 2;
                         if (f == KV_F32) {
                             assert_int_equal(f32_bits(((float *)(void *)a)[ki]), t == slot ? f32_bits(kv[e]) : 0x77777777);
-                            assert_int_equal(f32_bits(((float *)(void *)(a + b))[vi]), t == slot ? f32_bits(kv[E + e]) : 0x77777777);
+                            assert_int_equal(f32_bits(((float *)(void *)(a + b))[vi]),
+                                             t == slot ? f32_bits(kv[E + e]) : 0x77777777);
                         } else {
                             assert_int_equal(((uint16_t *)(void *)a)[ki], t == slot ? f32_to_bf16(kv[e]) : 0x7777);
                             assert_int_equal(((uint16_t *)(void *)(a + b))[vi], t == slot ? f32_to_bf16(kv[E + e]) : 0x7777);
@@ -650,7 +698,8 @@ static void topks(void **state)
 {
     (void)state;
     static const uint32_t vs[] = {1, 7, 16, 100, 1000, 49152, 9973}, ks[] = {1, 5, 40, 300, 0};
-    EACH_LEVEL(k, ref) {
+    EACH_LEVEL(k, ref)
+    {
         for (size_t s = 0; s < ARRAY_LEN(vs) * ARRAY_LEN(ks) * 2; s++) {
             uint32_t v = vs[s / 2 / ARRAY_LEN(ks)], kk = ks[s / 2 % ARRAY_LEN(ks)];
             bool ties = s & 1;
@@ -692,7 +741,8 @@ static void names(void **state)
     (void)state;
     for (unsigned i = 0; i < ISA_N; i++) assert_int_equal(isa_by_name(isa_name((enum isa)i)), i);
     assert_int_equal(isa_by_name("avx"), ISA_N);
-    EACH_LEVEL(k, ref) {
+    EACH_LEVEL(k, ref)
+    {
         assert_int_equal(k.isa, lv_);
         for (unsigned t = 0; t < DT_N; t++) assert_non_null(k.gemm[t].gemm);
         for (unsigned t = 0; t < ACT_N; t++) assert_true(k.act_bytes[t] && k.act_prep[t]);
@@ -740,8 +790,10 @@ static void bench_gemm(const struct kern *k, enum dtype dt)
             t = now() - t;
             best = t < best ? t : best;
         }
-        if (n <= 4) printf("  n=%u %5.1f GB/s", n, (double)rb * rows / best / 1e9);
-        else printf("  n=%u %6.1f GFLOP/s", n, 2.0 * n * K * rows / best / 1e9);
+        if (n <= 4)
+            printf("  n=%u %5.1f GB/s", n, (double)rb * rows / best / 1e9);
+        else
+            printf("  n=%u %6.1f GFLOP/s", n, 2.0 * n * K * rows / best / 1e9);
         fflush(stdout);
     }
     double t = now();
@@ -758,13 +810,13 @@ static void bench_gemm(const struct kern *k, enum dtype dt)
     mem_big_free(s, g->scratch + g->scratch_col * K + 64);
 }
 
-#define BEST(best, code)                                                                                                                                       \
-    double best = 1e9;                                                                                                                                         \
-    for (int rep_ = 0; rep_ < 7; rep_++) {                                                                                                                     \
-        double t_ = now();                                                                                                                                     \
-        code;                                                                                                                                                  \
-        t_ = now() - t_;                                                                                                                                       \
-        best = t_ < best ? t_ : best;                                                                                                                          \
+#define BEST(best, code)                                                                                                         \
+    double best = 1e9;                                                                                                           \
+    for (int rep_ = 0; rep_ < 7; rep_++) {                                                                                       \
+        double t_ = now();                                                                                                       \
+        code;                                                                                                                    \
+        t_ = now() - t_;                                                                                                         \
+        best = t_ < best ? t_ : best;                                                                                            \
     }
 
 static void bench_rest(const struct kern *k)
@@ -780,16 +832,26 @@ static void bench_rest(const struct kern *k)
         if (!slab || !blk || !q || !part || !s) return;
         memset(slab, 0, slab_bytes);
         for (uint32_t i = 0; i < blks; i++) blk[i] = i;
-        struct attn_job j = {.q = q, .ldq = n_h * E, .n_q = 1, .n_h = n_h, .E = E, .pos0 = blks * 16 - 1, .scale = 0.125f, .blk_bytes = 2 * head * G, .blk = blk};
-        BEST(a, for (uint32_t h = 0; h < G; h++) {
-            j.k = slab + h * head;
-            j.v = j.k + G * head;
-            for (uint32_t i = 0; i < blks / 16; i++) k->attn_span[f](&j, i, part, s);
-        });
+        struct attn_job j = {.q = q,
+                             .ldq = n_h * E,
+                             .n_q = 1,
+                             .n_h = n_h,
+                             .E = E,
+                             .pos0 = blks * 16 - 1,
+                             .scale = 0.125f,
+                             .blk_bytes = 2 * head * G,
+                             .blk = blk};
+        BEST(
+            a, for (uint32_t h = 0; h < G; h++) {
+                j.k = slab + h * head;
+                j.v = j.k + G * head;
+                for (uint32_t i = 0; i < blks / 16; i++) k->attn_span[f](&j, i, part, s);
+            });
         j.n_q = 64;
         j.pos0 = 512;
         BEST(b, for (int i = 0; i < 20; i++) k->attn_span[f](&j, 0, part, s));
-        printf("  attn %s: 1 query %.1f GB/s, 64 %.1f GFLOP/s", f ? "bf16" : "f32", (double)slab_bytes / a / 1e9, 20 * 4.0 * 64 * n_h * E * KERN_SPAN / b / 1e9);
+        printf("  attn %s: 1 query %.1f GB/s, 64 %.1f GFLOP/s", f ? "bf16" : "f32", (double)slab_bytes / a / 1e9,
+               20 * 4.0 * 64 * n_h * E * KERN_SPAN / b / 1e9);
         mem_big_free(slab, slab_bytes);
         mem_free(blk);
         mem_free(q);
@@ -806,7 +868,8 @@ static void bench_rest(const struct kern *k)
     BEST(c, k->topk(val, id, 64, &mx, &lse, x, v));
     BEST(e, for (uint32_t i = 0; i < n * d / 64; i++) k->rope(y + i * 64, x, 64, true));
     BEST(g, for (uint32_t i = 0; i < n * d / 64; i++) k->rope(y + i * 64, x, 64, false));
-    printf("  Gelem/s: norm %.2f silu %.2f topk %.2f rope %.2f %.2f\n", n * d / a / 1e9, n * d / b / 1e9, v / c / 1e9, n * d / e / 1e9, n * d / g / 1e9);
+    printf("  Gelem/s: norm %.2f silu %.2f topk %.2f rope %.2f %.2f\n", n * d / a / 1e9, n * d / b / 1e9, v / c / 1e9,
+           n * d / e / 1e9, n * d / g / 1e9);
     mem_free(x);
     mem_free(y);
 }
@@ -819,8 +882,10 @@ static int bench(const char *level, const char *type)
         kern_init(&k, (enum isa)i);
         if (!level || isa_by_name(level) == i) {
             for (unsigned t = 0; t < DT_N; t++)
-                if ((!type || dtype_by_name(type) == t) && (level || k.gemm[t].gemm != last.gemm[t].gemm)) bench_gemm(&k, (enum dtype)t);
-            if ((!type || strcmp(type, "rest") == 0) && (level || k.attn_span[KV_BF16] != last.attn_span[KV_BF16])) bench_rest(&k);
+                if ((!type || dtype_by_name(type) == t) && (level || k.gemm[t].gemm != last.gemm[t].gemm))
+                    bench_gemm(&k, (enum dtype)t);
+            if ((!type || strcmp(type, "rest") == 0) && (level || k.attn_span[KV_BF16] != last.attn_span[KV_BF16]))
+                bench_rest(&k);
         }
         last = k;
     }
@@ -834,9 +899,10 @@ int main(int argc, char **argv)
     rng = s ? strtoull(s, NULL, 0) | 1 : ((uint64_t)time(NULL) * 2654435761u) | 1;
     printf("test_kern: SEED=%llu, up to %s\n", (unsigned long long)rng, isa_name(kern_cpu_isa()));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),      cmocka_unit_test(gemm_all), cmocka_unit_test(pack_is_compact), cmocka_unit_test(act_q8_rounds),
-        cmocka_unit_test(norms),      cmocka_unit_test(ropes),    cmocka_unit_test(silus_adds),      cmocka_unit_test(exp_is_close),
-        cmocka_unit_test(kv_layout),  cmocka_unit_test(attention), cmocka_unit_test(topks),
+        cmocka_unit_test(names),         cmocka_unit_test(gemm_all),     cmocka_unit_test(pack_is_compact),
+        cmocka_unit_test(act_q8_rounds), cmocka_unit_test(norms),        cmocka_unit_test(ropes),
+        cmocka_unit_test(silus_adds),    cmocka_unit_test(exp_is_close), cmocka_unit_test(kv_layout),
+        cmocka_unit_test(attention),     cmocka_unit_test(topks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
