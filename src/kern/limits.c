@@ -43,7 +43,7 @@ struct probe {
     _Atomic uint64_t work, sink;
 };
 
-static void raise(_Atomic uint64_t *a, uint64_t v)
+static void raise_to(_Atomic uint64_t *a, uint64_t v)
 {
     uint64_t o = atomic_load_explicit(a, memory_order_relaxed);
     while (o < v && !atomic_compare_exchange_weak_explicit(a, &o, v, memory_order_relaxed, memory_order_relaxed)) continue;
@@ -56,7 +56,7 @@ static void probe_piece(void *ud, uint32_t i, uint32_t n, uint32_t w)
     atomic_fetch_add_explicit(&p->here, 1, memory_order_acq_rel);
     uint64_t t0 = os_now_ns(), t = t0;
     while (atomic_load_explicit(&p->here, memory_order_acquire) < n && t - t0 < GATHER_NS) t = os_now_ns();
-    raise(&p->start, os_now_ns());
+    raise_to(&p->start, os_now_ns());
     uint64_t work;
     if (p->read) {
         atomic_fetch_xor_explicit(&p->sink, p->r->read(p->r->mem + p->at + i * p->each, p->each, p->order), memory_order_relaxed);
@@ -64,7 +64,7 @@ static void probe_piece(void *ud, uint32_t i, uint32_t n, uint32_t w)
     } else {
         work = p->r->calc[p->unit](p->r->iters[p->unit]);
     }
-    raise(&p->end, os_now_ns());
+    raise_to(&p->end, os_now_ns());
     atomic_fetch_add_explicit(&p->work, work, memory_order_relaxed);
 }
 
@@ -196,7 +196,7 @@ uint64_t lim_f32_base(uint64_t iters)
     v4 c[10] = {{0}}, x = {1, 1, 1, 1}, y = {1e-6f, 1e-6f, 1e-6f, 1e-6f};
     __asm__ volatile("" : "+x"(x), "+x"(y)); /* unknown to the compiler */
     for (uint64_t i = 0; i < iters; i++) {
-        for (int j = 0; j < 10; j++) c[j] += x * y;
+        for (int j = 0; j < 10; j++) c[j] = c[j] * x + y;
         __asm__ volatile("" : "+x"(x));
     }
     for (int j = 0; j < 10; j++) __asm__ volatile("" ::"x"(c[j]));

@@ -11,3 +11,6 @@ enum lim_order { LIM_PLAIN, LIM_AHEAD, LIM_TWO, LIM_ROWS, LIM_ROWS_AHEAD, LIM_OR
 enum { LIM_CHUNK = 1 << 20 };
 typedef uint64_t lim_read_fn(const void *p, size_t n, enum lim_order o);
 lim_read_fn lim_read_base, lim_read_avx512;
+
+/* Twelve independent accumulators, each its own variable: an array in asm operands would live in memory. */
+#define LIM_12(X) X(c0) X(c1) X(c2) X(c3) X(c4) X(c5) X(c6) X(c7) X(c8) X(c9) X(c10) X(c11)
