@@ -205,7 +205,7 @@ def find(opt):
             if not any(fnmatch.fnmatch(x[0], name) for x in out):
                 sys.exit("run.py: no test program is called %s" % name)
         out = [x for x in out if any(fnmatch.fnmatch(x[0], name) for name in opt.names)]
-    return out
+    return [x for x in out if x[0] not in opt.but.split(",")]
 
 
 def main():
@@ -218,9 +218,10 @@ def main():
     a.add_argument("--kind", default="unit,fuzz,e2e")
     a.add_argument("--timeout", type=int, default=300, help="seconds for one unit test program")
     a.add_argument("--e2e-timeout", type=int, default=300, help="seconds for one e2e file")
-    a.add_argument("--fuzz-runs", type=int, default=20000)
+    a.add_argument("--fuzz-runs", type=int, default=50000)
     a.add_argument("--fuzz-seconds", type=int, default=10)
     a.add_argument("--slow", type=float, default=1)
+    a.add_argument("--but", default="", help="programs left out, comma-separated")
     a.add_argument("--results")
     a.add_argument("-v", "--verbose", action="store_true", help="name every test")
     a.add_argument("names", nargs="*")
