@@ -386,14 +386,35 @@ INLINE void stream_bf16(float *y, size_t ldy, const uint8_t *xa, const struct ma
 
 typedef void expand_fn(uint16_t *dst, const struct mat *w, uint32_t r, uint32_t t0, uint32_t nt); /* t0 a multiple of 8 */
 
-/* C += A B over nt tiles of k. a0, a1: the A tiles of two row panels; b0, b1: the B tiles of one or two groups, their rows s0, s1 bytes. */
-INLINE void block(const uint8_t *a0, const uint8_t *a1, const uint8_t *b0, const uint8_t *b1, uint32_t nt, uint32_t s0, uint32_t s1, const bool two)
+/* What a block fetches into L2 while it multiplies: `lines` lines per tile of each stream of x that the next pass needs, and the part of y, 32 rows of two lines,
+ * that it will store itself (NULL: none). */
+struct ahead {
+    const uint8_t *x0, *x1;
+    uint32_t lines;
+    const float *y;
+    size_t ldy;
+};
+/* C += A B over nt tiles of k. a0, a1: the A tiles of two row panels; b0, b1: the B tiles of one or two groups, their rows s0, s1 bytes. B stays in L1 for the
+ * row panels to come: A is loaded with the hint that it won't be wanted again soon. */
+INLINE void block(const uint8_t *a0, const uint8_t *a1, const uint8_t *b0, const uint8_t *b1, uint32_t nt, uint32_t s0, uint32_t s1,
+                  const struct ahead *pf, const bool two)
 {
     for (uint32_t t = 0; t < nt; t++) {
+        for (uint32_t i = t * pf->lines; i < (t + 1) * pf->lines; i++) {
+            _mm_prefetch((const char *)pf->x0 + i * 64, _MM_HINT_T1);
+            _mm_prefetch((const char *)pf->x1 + i * 64, _MM_HINT_T1);
+        }
+        if (pf->y && t < 16) {
+            const float *y0 = pf->y + t * pf->ldy, *y1 = y0 + 16 * pf->ldy;
+            _mm_prefetch((const char *)y0, _MM_HINT_T1);
+            _mm_prefetch((const char *)(y0 + 16), _MM_HINT_T1);
+            _mm_prefetch((const char *)y1, _MM_HINT_T1);
+            _mm_prefetch((const char *)(y1 + 16), _MM_HINT_T1);
+        }
         AMX_LOAD(6, b0, s0);
-        AMX_LOAD(4, a0, 64);
+        AMX_LOAD_ONCE(4, a0, 64);
         AMX_DP(0, 4, 6);
-        AMX_LOAD(5, a1, 64);
+        AMX_LOAD_ONCE(5, a1, 64);
         AMX_DP(1, 5, 6);
         if (two) {
             AMX_LOAD(7, b1, s1);
@@ -441,7 +462,7 @@ static float *c_out(const struct c_tile *t, size_t ldy, bool to_y, size_t *strid
 enum { C_ZERO, C_BUF, C_Y };
 /* One block of C, 32 rows of w x 16 or 32 of x, over one part of k. in, out: where C comes from and goes to; done: out with bias. */
 INLINE void block_c(struct c_tile ct[4], size_t ldy, const float *bias, const uint8_t *a0, const uint8_t *a1, const uint8_t *b0, const uint8_t *b1,
-                    uint32_t nt, int in, int out, bool done, const bool two)
+                    uint32_t nt, int in, int out, bool done, const struct ahead *pf, const bool two)
 {
     size_t st;
     const float *src;
@@ -460,7 +481,7 @@ INLINE void block_c(struct c_tile ct[4], size_t ldy, const float *bias, const ui
             AMX_LOAD(3, src, st);
         }
     }
-    block(a0, a1, b0, b1, nt, 4 * ct[0].g, 4 * ct[2].g, two);
+    block(a0, a1, b0, b1, nt, 4 * ct[0].g, 4 * ct[2].g, pf, two);
     bool raw = out == C_Y && !done;
     dst = c_out(&ct[0], ldy, raw, &st);
     AMX_STORE(0, dst, st);
@@ -501,6 +522,13 @@ static void panel(float *y, size_t ldy, const uint8_t *xa, const struct mat *w, 
                     bool done = tb + kc + nt == T;
                     int in = kc ? C_BUF : tb ? C_Y : C_ZERO, out = kc + nt == nk ? C_Y : C_BUF;
                     const uint8_t *b0 = x0 + (size_t)(tb + kc) * 64 * g0, *b1 = x1 + (size_t)(tb + kc) * 64 * g1;
+                    /* next: the next part of k of these rows of x, or this one of the next 32; fetching past the end of x does no harm */
+                    const uint32_t lines = ceil_div_u32(32, np);
+                    const uint8_t *n0 = b0 + nt * 1024, *n1 = b1 + nt * 1024;
+                    if (kc + nt == nk) {
+                        n0 = x0 + (size_t)(T * 32 + tb) * 1024;
+                        n1 = n0 + (size_t)T * 1024;
+                    }
                     for (uint32_t p = 0; p < np; p += 2) {
                         const uint8_t *a0 = wp + ((size_t)p * nk + kc) * 1024, *a1 = p + 1 < np ? a0 + (size_t)nk * 1024 : a0;
                         uint32_t nr0 = MIN(16u, R - 16 * p), nr1 = R > 16 * (p + 1) ? MIN(16u, R - 16 * (p + 1)) : 0;
@@ -508,10 +536,12 @@ static void panel(float *y, size_t ldy, const uint8_t *xa, const struct mat *w, 
                         float *c2 = c + PANEL_ROWS * 16, *y2 = yy + 16 * ldy;
                         struct c_tile ct[4] = {{c, yy, g0, nr0}, {c + 256, yy + 16, g0, nr1}, {c2, y2, g1, nr0}, {c2 + 256, y2 + 16, g1, nr1}};
                         const float *bias = w->bias ? w->bias + r + 16 * p : NULL;
+                        size_t part = (size_t)(p / 2) * nt * lines * 64;
+                        struct ahead pf = {n0 + part, n1 + part, lines, out == C_Y ? yy : NULL, ldy};
                         if (g1)
-                            block_c(ct, ldy, bias, a0, a1, b0, b1, nt, in, out, done, true);
+                            block_c(ct, ldy, bias, a0, a1, b0, b1, nt, in, out, done, &pf, true);
                         else
-                            block_c(ct, ldy, bias, a0, a1, b0, b1, nt, in, out, done, false);
+                            block_c(ct, ldy, bias, a0, a1, b0, b1, nt, in, out, done, &pf, false);
                     }
                 }
             }

@@ -6,6 +6,8 @@
 
 #define AMX_LOAD(t, p, stride) \
     __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #t ::"r"((const void *)(p)), "r"((size_t)(stride)) : "memory")
+#define AMX_LOAD_ONCE(t, p, stride) /* with the hint to spare the cache */ \
+    __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm" #t ::"r"((const void *)(p)), "r"((size_t)(stride)) : "memory")
 #define AMX_STORE(t, p, stride) \
     __asm__ volatile("tilestored %%tmm" #t ", (%0,%1,1)" ::"r"((void *)(p)), "r"((size_t)(stride)) : "memory")
 #define AMX_ZERO(t) __asm__ volatile("tilezero %%tmm" #t ::)

@@ -177,7 +177,8 @@ void limits_get(const struct limits_run *r, struct limits *best)
     const double *b = r->best;
     double vbf16 = b[U_VBF16], vnni = b[U_VNNI];
     *best = (struct limits){.read_gbs = r->read_best, .f32_gflops = b[U_F32], .vnni_gops = vnni, .vbf16_gflops = vbf16, .join_ns = r->join_best};
-    best->bf16_gflops = b[U_BF16] > 0 ? b[U_BF16] : vbf16 > 0 ? vbf16 : b[U_F32];
+    /* VDPBF16PS can be slower than expanding to f32 (Sapphire Rapids) */
+    best->bf16_gflops = b[U_BF16] > 0 ? b[U_BF16] : MAX(vbf16, b[U_F32]);
     best->int8_gops = b[U_INT8] > 0 ? b[U_INT8] : vnni > 0 ? vnni : b[U_F32];
 }
 

@@ -8,7 +8,7 @@
 struct limits {
     double read_gbs;    /* reading memory larger than any cache: best of several access patterns */
     double f32_gflops;  /* FMA at the level's vector width */
-    double bf16_gflops; /* AMX tiles, else VDPBF16PS, else the f32 figure (bf16 weights are expanded to it) */
+    double bf16_gflops; /* AMX tiles, else the better of VDPBF16PS and the f32 figure (bf16 weights are expanded to it) */
     double int8_gops;   /* AMX tiles, else VPDPBUSD, else the f32 figure */
     double vnni_gops, vbf16_gflops; /* of VPDPBUSD and VDPBF16PS themselves, 0 where absent */
     double join_ns;     /* one pool_run over all workers, warm */
