@@ -170,24 +170,24 @@ stage_asan() {
     export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
     # whole-model references take minutes there; the engine's own tests run the same code
     run_tests asan-unit build-asan --slow 10 --kind unit,fuzz --fuzz-runs 3000 --but test_golden
-    run_tests asan-e2e build-asan --slow 10 --kind e2e test_cli test_hostile test_tokenize test_template
+    run_tests asan-e2e build-asan --slow 10 --kind e2e test_cli test_hostile test_tokenize test_template test_run
     unset ASAN_OPTIONS UBSAN_OPTIONS
 }
 
 stage_tsan() {
-    stage "thread sanitizer: programs with threads"
+    stage "thread sanitizer: the pool, and the program from outside"
     local names targets aslr=
     names=$(grep -v '^#' tests/tsan.txt | tr '\n' ' ')
-    targets=$(sed -n 's|^[^#]|build-tsan/tests/&|p' tests/tsan.txt)
+    targets=$(sed -n 's|^test_|build-tsan/tests/&|p' tests/tsan.txt)
     # shellcheck disable=SC2086
-    if ! make -j"$(cores)" BUILD=build-tsan SAN=thread CFLAGS='-O1 -g1' $targets; then
+    if ! make -j"$(cores)" BUILD=build-tsan SAN=thread CFLAGS='-O1 -g1' all $targets; then
         fail_stage tsan "the build with -fsanitize=thread"
         return
     fi
     # gcc 12's runtime cannot live with the widest address randomisation of newer kernels
     setarch -R true 2>/dev/null && aslr="setarch -R"
     # shellcheck disable=SC2086
-    $aslr python3 -B tests/run.py --build build-tsan --results "$COUNTS/tsan.json" --slow 10 --kind unit $names ||
+    $aslr python3 -B tests/run.py --build build-tsan --results "$COUNTS/tsan.json" --slow 10 --kind unit,e2e $names test_run ||
         [ -f "$COUNTS/tsan.json" ] || fail_stage tsan "the tests of build-tsan did not run"
 }
 

@@ -44,6 +44,9 @@ def run_program(cmd, timeout, env):
         os.killpg(p.pid, signal.SIGKILL)
         out, _ = p.communicate()
         return out.decode("utf-8", "replace"), None
+    except BaseException:  # Ctrl-C, SIGTERM: nothing is left running
+        os.killpg(p.pid, signal.SIGKILL)
+        raise
 
 
 def ended(code, timeout):
@@ -227,6 +230,7 @@ def main():
     a.add_argument("names", nargs="*")
     opt = a.parse_args()
     opt.kind = opt.kind.split(",")
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     opt.build = os.path.abspath(opt.build)
     opt.timeout, opt.e2e_timeout = opt.timeout * max(1, opt.slow / 2), opt.e2e_timeout * max(1, opt.slow / 2)
     env = dict(os.environ, HEARTH_BUILD=opt.build, HEARTH_BIN=os.path.join(opt.build, "hearth"), HEARTH_SLOW=str(opt.slow),
