@@ -1,10 +1,11 @@
-/* kern_amx.c: matrix multiplication on AMX tiles (Sapphire Rapids and later): y = w x^T with BF16 products and f32 sums for every weight type.
+/* kern_amx.c: matrix multiplication on AMX tiles (Sapphire Rapids and later): y = w x^T, BF16 products, f32 sums, every weight type.
  *
- * A tiles are 16 rows of w x 32 k, B tiles the activations (ACT_BF16, kern_avx512bf16.c), C tiles [16 rows of w][16 rows of x]. BF16 weights are
- * tile rows as they lie in the file; quantised ones are expanded on the way: code * scale (+ minimum), exact in f32 (Q6_K: as dtype.c), rounded to the nearest
- * BF16; denormals count as zero. Codes of at most five bits go through a table of the row's 16 or 32 values (VPERMW), wider ones through f32.
- * Sum: tiles of 32 k ascending into one f32 accumulator, whatever n, r0 and r1 are (order inside a tile: kern_amx.h); spilling and reloading an
- * accumulator is exact. So there may be two ways through the matrix:
+ * A tiles are 16 rows of w x 32 k, B tiles the activations (ACT_BF16, kern_avx512bf16.c), C tiles [16 rows of w][16 rows of x].
+ * BF16 weights are tile rows as they lie in the file; quantised ones are expanded on the way: code * scale (+ minimum), exact in
+ * f32 (Q6_K: as dtype.c), rounded to the nearest BF16; denormals count as zero. Codes of at most five bits go through a table of
+ * the row's 16 or 32 values (VPERMW), wider ones through f32.
+ * Sum: tiles of 32 k ascending into one f32 accumulator, whatever n, r0 and r1 are (order inside a tile: kern_amx.h); spilling and
+ * reloading an accumulator is exact. So there may be two ways through the matrix:
  *   n <= 32: stream: every tile is expanded into an L1 ring and multiplied at once; speed of memory.
  *   n > 32:  panel: a part of w (PANEL values) is expanded into scratch in L2, then all of x passes by in blocks of 32 rows.
  * F32 and F16 weights keep the slots of the lower levels, where they are exact. */
@@ -70,11 +71,14 @@ INLINE void prep_k(struct sb *s, const uint8_t *p, uint32_t nt)
     _mm512_store_si512(sc, _mm512_and_si512(z0, m6));
     _mm512_store_si512(mn, _mm512_and_si512(z1, m6));
     _mm512_store_si512(sc + 64, _mm512_or_si512(_mm512_and_si512(z2, m4), _mm512_and_si512(_mm512_srli_epi16(z0, 2), m2)));
-    _mm512_store_si512(mn + 64, _mm512_or_si512(_mm512_and_si512(_mm512_srli_epi16(z2, 4), m4), _mm512_and_si512(_mm512_srli_epi16(z1, 2), m2)));
+    _mm512_store_si512(
+        mn + 64, _mm512_or_si512(_mm512_and_si512(_mm512_srli_epi16(z2, 4), m4), _mm512_and_si512(_mm512_srli_epi16(z1, 2), m2)));
     __m512 d = f16_16(p), dm = _mm512_sub_ps(_mm512_setzero_ps(), f16_16(p + 32));
     for (int g = 0; g < 8; g++) {
-        _mm512_store_ps(s->a[g], _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_load_si128((const void *)(sc + 16 * g))))));
-        _mm512_store_ps(s->b[g], _mm512_mul_ps(dm, _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_load_si128((const void *)(mn + 16 * g))))));
+        _mm512_store_ps(s->a[g],
+                        _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_load_si128((const void *)(sc + 16 * g))))));
+        _mm512_store_ps(s->b[g],
+                        _mm512_mul_ps(dm, _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_load_si128((const void *)(mn + 16 * g))))));
     }
     s->q = p + 256;
 }
@@ -83,7 +87,8 @@ INLINE void prep_q6_k(struct sb *s, const uint8_t *p, uint32_t nt)
     (void)nt;
     __m512 d = f16_16(p);
     for (int g = 0; g < 16; g++)
-        _mm512_store_ps(s->a[g], _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(p + 32 + 16 * g))))));
+        _mm512_store_ps(s->a[g], _mm512_mul_ps(d, _mm512_cvtepi32_ps(
+                                                      _mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(p + 32 + 16 * g))))));
     s->q = p + 288;
 }
 
@@ -94,8 +99,8 @@ INLINE __m512 lut(const struct sb *s, uint32_t j, int r)
     return _mm512_fmadd_ps(c, _mm512_set1_ps(s->a[j][r]), _mm512_set1_ps(s->b[j][r]));
 }
 
-/* What counts here are the two vector ports, and port 0 most: it alone shifts and, while tiles multiply, it alone multiplies; VPERMW takes both ports once,
- * VCVTNE2PS2BF16 twice. */
+/* What counts here are the two vector ports, and port 0 most: it alone shifts and, while tiles multiply, it alone multiplies;
+ * VPERMW takes both ports once, VCVTNE2PS2BF16 twice. */
 INLINE void tile_q4(uint16_t *dst, const struct sb *s, uint32_t j)
 {
     /* one table for two rows: the second row's index has bit 4 set; VPERMW reads five bits */
@@ -108,13 +113,15 @@ INLINE void tile_q4(uint16_t *dst, const struct sb *s, uint32_t j)
         __m512i t0 = cvt2(lut(s, j, 4 * z + 1), lut(s, j, 4 * z)), t1 = cvt2(lut(s, j, 4 * z + 3), lut(s, j, 4 * z + 2));
         _mm512_store_si512(dst, _mm512_permutexvar_epi16(_mm512_and_si512(x, m4), t0));
         /* 0xea: (shifted & m4) | hi */
-        _mm512_store_si512(dst + 32, _mm512_permutexvar_epi16(_mm512_ternarylogic_epi32(_mm512_srli_epi16(x, 4), m4, hi, 0xea), t0));
+        _mm512_store_si512(dst + 32,
+                           _mm512_permutexvar_epi16(_mm512_ternarylogic_epi32(_mm512_srli_epi16(x, 4), m4, hi, 0xea), t0));
         _mm512_store_si512(dst + 64, _mm512_permutexvar_epi16(_mm512_and_si512(y, m4), t1));
         _mm512_store_si512(dst + 96, _mm512_permutexvar_epi16(_mm512_or_si512(_mm512_srli_epi16(x, 12), hi), t1));
     }
 }
 
-/* Two vectors of f32 -> pairs of BF16 (even, odd), rounded to the nearest, ties away from zero: one shift against VCVTNE2PS2BF16's two uses of each port. */
+/* Two vectors of f32 -> pairs of BF16 (even, odd), rounded to the nearest, ties away from zero: one shift against
+ * VCVTNE2PS2BF16's two uses of each port. */
 INLINE __m512i pair(__m512 even, __m512 odd)
 {
     const __m512i half = _mm512_set1_epi32(0x8000);
@@ -240,7 +247,8 @@ struct ring {
     ALIGNED uint16_t w[2][4][16 * 32];
 };
 /* Tile t of one panel in the ring x B tile t. */
-INLINE void step0(const struct ring *r, uint32_t t, const uint8_t *b0, const uint8_t *b1, uint32_t s0, uint32_t s1, const bool two)
+INLINE void step0(const struct ring *r, uint32_t t, const uint8_t *b0, const uint8_t *b1, uint32_t s0, uint32_t s1,
+                  const bool two)
 {
     AMX_LOAD(6, b0 + (size_t)t * 16 * s0, s0);
     AMX_LOAD(4, r->w[0][t & 3], 64);
@@ -288,10 +296,11 @@ INLINE void zero_c(void)
 }
 
 enum { PF = 4096 }; /* bytes read ahead in each of the two streams */
-/* Products follow two tiles behind the expansion. Spaced, one after each expanded tile, they cost the vector work around them little; but work full of
- * multiplications (heavy), which port 5 refuses while a product runs, does better with two products on end (all measured on Sapphire Rapids). */
-INLINE void stream(float *y, size_t ldy, const uint8_t *xa, const struct mat *w, uint32_t n, uint32_t r0, uint32_t r1, prep_fn *prep, tile_fn *tile,
-                   const size_t tb, const bool heavy, const bool two)
+/* Products follow two tiles behind the expansion. Spaced, one after each expanded tile, they cost the vector work around them
+ * little; but work full of multiplications (heavy), which port 5 refuses while a product runs, does better with two products on
+ * end (all measured on Sapphire Rapids). */
+INLINE void stream(float *y, size_t ldy, const uint8_t *xa, const struct mat *w, uint32_t n, uint32_t r0, uint32_t r1,
+                   prep_fn *prep, tile_fn *tile, const size_t tb, const bool heavy, const bool two)
 {
     struct ring ring;
     struct sb s[2];
@@ -347,7 +356,8 @@ static void copy_bf16(uint16_t *dst, const struct mat *w, uint32_t r, uint32_t t
     }
 }
 
-INLINE void stream_bf16(float *y, size_t ldy, const uint8_t *xa, const struct mat *w, uint32_t n, uint32_t r0, uint32_t r1, const bool two)
+INLINE void stream_bf16(float *y, size_t ldy, const uint8_t *xa, const struct mat *w, uint32_t n, uint32_t r0, uint32_t r1,
+                        const bool two)
 {
     enum { AHEAD = 512 };
     struct ring ring;
@@ -386,18 +396,18 @@ INLINE void stream_bf16(float *y, size_t ldy, const uint8_t *xa, const struct ma
 
 typedef void expand_fn(uint16_t *dst, const struct mat *w, uint32_t r, uint32_t t0, uint32_t nt); /* t0 a multiple of 8 */
 
-/* What a block fetches into L2 while it multiplies: `lines` lines per tile of each stream of x that the next pass needs, and the part of y, 32 rows of two lines,
- * that it will store itself (NULL: none). */
+/* What a block fetches into L2 while it multiplies: `lines` lines per tile of each stream of x that the next pass needs, and the
+ * part of y, 32 rows of two lines, that it will store itself (NULL: none). */
 struct ahead {
     const uint8_t *x0, *x1;
     uint32_t lines;
     const float *y;
     size_t ldy;
 };
-/* C += A B over nt tiles of k. a0, a1: the A tiles of two row panels; b0, b1: the B tiles of one or two groups, their rows s0, s1 bytes. B stays in L1 for the
- * row panels to come: A is loaded with the hint that it won't be wanted again soon. */
-INLINE void block(const uint8_t *a0, const uint8_t *a1, const uint8_t *b0, const uint8_t *b1, uint32_t nt, uint32_t s0, uint32_t s1,
-                  const struct ahead *pf, const bool two)
+/* C += A B over nt tiles of k. a0, a1: the A tiles of two row panels; b0, b1: the B tiles of one or two groups, their rows s0, s1
+ * bytes. B stays in L1 for the row panels to come: A is loaded with the hint that it won't be wanted again soon. */
+INLINE void block(const uint8_t *a0, const uint8_t *a1, const uint8_t *b0, const uint8_t *b1, uint32_t nt, uint32_t s0,
+                  uint32_t s1, const struct ahead *pf, const bool two)
 {
     for (uint32_t t = 0; t < nt; t++) {
         for (uint32_t i = t * pf->lines; i < (t + 1) * pf->lines; i++) {
@@ -428,8 +438,8 @@ INLINE void block(const uint8_t *a0, const uint8_t *a1, const uint8_t *b0, const
     }
 }
 
-/* A C tile between two parts of k. Inside a part it waits in its buffer c [16][16]. Between parts it waits in y, whole 16x16 pieces as the tile is (so
- * transposed within the piece), others in their final order. */
+/* A C tile between two parts of k. Inside a part it waits in its buffer c [16][16]. Between parts it waits in y, whole 16x16
+ * pieces as the tile is (so transposed within the piece), others in their final order. */
 struct c_tile {
     float *c, *y;
     uint32_t g, nr; /* columns and rows in use; nr 0: a stand-in, not part of y */
@@ -460,9 +470,10 @@ static float *c_out(const struct c_tile *t, size_t ldy, bool to_y, size_t *strid
 }
 
 enum { C_ZERO, C_BUF, C_Y };
-/* One block of C, 32 rows of w x 16 or 32 of x, over one part of k. in, out: where C comes from and goes to; done: out with bias. */
-INLINE void block_c(struct c_tile ct[4], size_t ldy, const float *bias, const uint8_t *a0, const uint8_t *a1, const uint8_t *b0, const uint8_t *b1,
-                    uint32_t nt, int in, int out, bool done, const struct ahead *pf, const bool two)
+/* One block of C, 32 rows of w x 16 or 32 of x, over one part of k. in, out: where C comes from and goes to; done: out with bias.
+ */
+INLINE void block_c(struct c_tile ct[4], size_t ldy, const float *bias, const uint8_t *a0, const uint8_t *a1, const uint8_t *b0,
+                    const uint8_t *b1, uint32_t nt, int in, int out, bool done, const struct ahead *pf, const bool two)
 {
     size_t st;
     const float *src;
@@ -496,12 +507,13 @@ INLINE void block_c(struct c_tile ct[4], size_t ldy, const float *bias, const ui
     if (out != C_Y) return;
     for (int i = 0; i < (two ? 4 : 2); i++) {
         const struct c_tile *t = &ct[i];
-        if (t->nr && (done || t->g < 16 || t->nr < 16)) put_y(t->y, ldy, t->c, 16, t->g, t->nr, done && bias ? bias + (i & 1) * 16 : NULL);
+        if (t->nr && (done || t->g < 16 || t->nr < 16))
+            put_y(t->y, ldy, t->c, 16, t->g, t->nr, done && bias ? bias + (i & 1) * 16 : NULL);
     }
 }
 
-static void panel(float *y, size_t ldy, const uint8_t *xa, const struct mat *w, uint32_t n, uint32_t r0, uint32_t r1, uint8_t *scratch,
-                  expand_fn *expand)
+static void panel(float *y, size_t ldy, const uint8_t *xa, const struct mat *w, uint32_t n, uint32_t r0, uint32_t r1,
+                  uint8_t *scratch, expand_fn *expand)
 {
     uint32_t T = ceil_div_u32(w->cols, 32);
     float *cbuf = (float *)scratch; /* [2 groups][PANEL_ROWS/16][256] */
@@ -522,7 +534,8 @@ static void panel(float *y, size_t ldy, const uint8_t *xa, const struct mat *w, 
                     bool done = tb + kc + nt == T;
                     int in = kc ? C_BUF : tb ? C_Y : C_ZERO, out = kc + nt == nk ? C_Y : C_BUF;
                     const uint8_t *b0 = x0 + (size_t)(tb + kc) * 64 * g0, *b1 = x1 + (size_t)(tb + kc) * 64 * g1;
-                    /* next: the next part of k of these rows of x, or this one of the next 32; fetching past the end of x does no harm */
+                    /* next: the next part of k of these rows of x, or this one of the next 32; fetching past the end of x does no
+                     * harm */
                     const uint32_t lines = ceil_div_u32(32, np);
                     const uint8_t *n0 = b0 + nt * 1024, *n1 = b1 + nt * 1024;
                     if (kc + nt == nk) {
@@ -534,7 +547,8 @@ static void panel(float *y, size_t ldy, const uint8_t *xa, const struct mat *w, 
                         uint32_t nr0 = MIN(16u, R - 16 * p), nr1 = R > 16 * (p + 1) ? MIN(16u, R - 16 * (p + 1)) : 0;
                         float *c = cbuf + p * 256, *yy = y + (size_t)i * ldy + r + 16 * p;
                         float *c2 = c + PANEL_ROWS * 16, *y2 = yy + 16 * ldy;
-                        struct c_tile ct[4] = {{c, yy, g0, nr0}, {c + 256, yy + 16, g0, nr1}, {c2, y2, g1, nr0}, {c2 + 256, y2 + 16, g1, nr1}};
+                        struct c_tile ct[4] = {
+                            {c, yy, g0, nr0}, {c + 256, yy + 16, g0, nr1}, {c2, y2, g1, nr0}, {c2 + 256, y2 + 16, g1, nr1}};
                         const float *bias = w->bias ? w->bias + r + 16 * p : NULL;
                         size_t part = (size_t)(p / 2) * nt * lines * 64;
                         struct ahead pf = {n0 + part, n1 + part, lines, out == C_Y ? yy : NULL, ldy};
@@ -551,37 +565,38 @@ static void panel(float *y, size_t ldy, const uint8_t *xa, const struct mat *w, 
 
 /* ---- one set of entry points per weight type */
 
-#define QUANT(T, t, TB, prep, tile, heavy)                                                                                                      \
-    static void expand_##t(uint16_t *dst, const struct mat *w, uint32_t r, uint32_t t0, uint32_t nt)                                     \
-    {                                                                                                                                    \
-        struct sb s;                                                                                                                     \
-        const uint8_t *p = (const uint8_t *)w->w + ((size_t)(r / 16) * (w->cols / 32) + t0) * (TB);                                      \
-        for (uint32_t i = 0; i < nt; i += 8, p += 8 * (TB)) {                                                                            \
-            uint32_t m = MIN(8u, nt - i);                                                                                                \
-            prep(&s, p, MIN(8u, w->cols / 32 - t0 - i));                                                                                 \
-            for (uint32_t j = 0; j < m; j++) tile(dst + (size_t)(i + j) * 512, &s, j);                                                   \
-        }                                                                                                                                \
-    }                                                                                                                                    \
-    static void gemm_##t(float *y, size_t ldy, const void *xa, const struct mat *w, uint32_t n, uint32_t r0, uint32_t r1, void *scratch) \
-    {                                                                                                                                    \
-        config(MIN(n, 16u), n > 16 ? MIN(n - 16, 16u) : 0);                                                                              \
-        if (n > 32)                                                                                                                      \
-            panel(y, ldy, xa, w, n, r0, r1, scratch, expand_##t);                                                                        \
-        else if (n > 16)                                                                                                                 \
-            stream(y, ldy, xa, w, n, r0, r1, prep, tile, TB, heavy, true);                                                                      \
-        else                                                                                                                             \
-            stream(y, ldy, xa, w, n, r0, r1, prep, tile, TB, heavy, false);                                                                     \
-        amx_release();                                                                                                                   \
-    }                                                                                                                                    \
-    static size_t bytes_##t(uint32_t rows, uint32_t cols) { return amx_pack_bytes(T, rows, cols); }                                      \
-    static void pack_##t(void *dst, const void *file, size_t row_bytes, uint32_t rows, uint32_t cols, uint32_t r0, uint32_t r1)          \
-    {                                                                                                                                    \
-        amx_pack(T, dst, file, row_bytes, rows, cols, r0, r1);                                                                           \
-    }                                                                                                                                    \
-    static void unpack_##t(void *file_row, const void *packed, uint32_t rows, uint32_t cols, uint32_t r)                                 \
-    {                                                                                                                                    \
-        (void)rows;                                                                                                                      \
-        amx_unpack(T, file_row, packed, cols, r);                                                                                        \
+#define QUANT(T, t, TB, prep, tile, heavy)                                                                                       \
+    static void expand_##t(uint16_t *dst, const struct mat *w, uint32_t r, uint32_t t0, uint32_t nt)                             \
+    {                                                                                                                            \
+        struct sb s;                                                                                                             \
+        const uint8_t *p = (const uint8_t *)w->w + ((size_t)(r / 16) * (w->cols / 32) + t0) * (TB);                              \
+        for (uint32_t i = 0; i < nt; i += 8, p += 8 * (TB)) {                                                                    \
+            uint32_t m = MIN(8u, nt - i);                                                                                        \
+            prep(&s, p, MIN(8u, w->cols / 32 - t0 - i));                                                                         \
+            for (uint32_t j = 0; j < m; j++) tile(dst + (size_t)(i + j) * 512, &s, j);                                           \
+        }                                                                                                                        \
+    }                                                                                                                            \
+    static void gemm_##t(float *y, size_t ldy, const void *xa, const struct mat *w, uint32_t n, uint32_t r0, uint32_t r1,        \
+                         void *scratch)                                                                                          \
+    {                                                                                                                            \
+        config(MIN(n, 16u), n > 16 ? MIN(n - 16, 16u) : 0);                                                                      \
+        if (n > 32)                                                                                                              \
+            panel(y, ldy, xa, w, n, r0, r1, scratch, expand_##t);                                                                \
+        else if (n > 16)                                                                                                         \
+            stream(y, ldy, xa, w, n, r0, r1, prep, tile, TB, heavy, true);                                                       \
+        else                                                                                                                     \
+            stream(y, ldy, xa, w, n, r0, r1, prep, tile, TB, heavy, false);                                                      \
+        amx_release();                                                                                                           \
+    }                                                                                                                            \
+    static size_t bytes_##t(uint32_t rows, uint32_t cols) { return amx_pack_bytes(T, rows, cols); }                              \
+    static void pack_##t(void *dst, const void *file, size_t row_bytes, uint32_t rows, uint32_t cols, uint32_t r0, uint32_t r1)  \
+    {                                                                                                                            \
+        amx_pack(T, dst, file, row_bytes, rows, cols, r0, r1);                                                                   \
+    }                                                                                                                            \
+    static void unpack_##t(void *file_row, const void *packed, uint32_t rows, uint32_t cols, uint32_t r)                         \
+    {                                                                                                                            \
+        (void)rows;                                                                                                              \
+        amx_unpack(T, file_row, packed, cols, r);                                                                                \
     }
 QUANT(DT_Q8_0, q8_0, 544, prep_q8, tile_q8, true)
 QUANT(DT_Q4_0, q4_0, 288, prep_q4_0, tile_q4, false)
@@ -592,7 +607,8 @@ QUANT(DT_Q4_K, q4_k, 288, prep_k, tile_q4, false)
 QUANT(DT_Q5_K, q5_k, 352, prep_k, tile_q5, false)
 QUANT(DT_Q6_K, q6_k, 420, prep_q6_k, tile_q6, true)
 
-static void gemm_bf16(float *y, size_t ldy, const void *xa, const struct mat *w, uint32_t n, uint32_t r0, uint32_t r1, void *scratch)
+static void gemm_bf16(float *y, size_t ldy, const void *xa, const struct mat *w, uint32_t n, uint32_t r0, uint32_t r1,
+                      void *scratch)
 {
     config(MIN(n, 16u), n > 16 ? MIN(n - 16, 16u) : 0);
     if (n > 32)
@@ -610,12 +626,12 @@ void kern_fill_amx(struct kern *k)
     const struct kern_gemm base = {.act = ACT_BF16, .unit = 16, .scratch = CBUF_BYTES + PANEL * 2};
     k->gemm[DT_BF16] = base; /* layout 0: in place */
     k->gemm[DT_BF16].gemm = gemm_bf16;
-#define SLOT(T, t)                                    \
-    k->gemm[T] = base;                                \
-    k->gemm[T].layout = AMX_LAYOUT;                   \
-    k->gemm[T].pack_bytes = bytes_##t;                \
-    k->gemm[T].pack = pack_##t;                       \
-    k->gemm[T].unpack = unpack_##t;                   \
+#define SLOT(T, t)                                                                                                               \
+    k->gemm[T] = base;                                                                                                           \
+    k->gemm[T].layout = AMX_LAYOUT;                                                                                              \
+    k->gemm[T].pack_bytes = bytes_##t;                                                                                           \
+    k->gemm[T].pack = pack_##t;                                                                                                  \
+    k->gemm[T].unpack = unpack_##t;                                                                                              \
     k->gemm[T].gemm = gemm_##t
     SLOT(DT_Q8_0, q8_0);
     SLOT(DT_Q4_0, q4_0);

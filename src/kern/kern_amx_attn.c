@@ -1,14 +1,16 @@
-/* kern_amx_attn.c: attention over BF16 keys and values on AMX tiles, for head sizes that are multiples of 32; others go to the level below.
+/* kern_amx_attn.c: attention over BF16 keys and values on AMX tiles, for head sizes that are multiples of 32; others go to the
+ * level below.
  *
- * Rows are (query, head) pairs, 16 to a tile, each on its own: what a row gets doesn't depend on which rows share its tile. Two tiles at a time share the
- * loads of K and V. One span:
- *   S = Q K^T   in powers of two: Q scaled by scale * log2(e) in f32, rounded to BF16; a block's K is [E/2][16][2] and so E/32 B tiles as it lies in the
- *               cache; f32 sums, k ascending by 32
- *   P = 2^(S - m), f32, rounded to BF16 for the product; l sums the f32 values in 16 lanes over ascending positions, folded by a fixed tree
- *   O = P V     32 positions at a time: two blocks' V [8][E][2] copied one after the other make the B tiles [16][E][2]
- * Positions that a row cannot see have S = -inf and so P = 0; blocks that no row of the tile can see are never read; V of positions after the last query is
- * replaced by zeros, since there may be anything. Values that are no numbers in a position seen by a later row of the tile only would show in earlier rows as
- * well: the sequence is lost then anyway. Denormals count as zero. */
+ * Rows are (query, head) pairs, 16 to a tile, each on its own: what a row gets doesn't depend on which rows share its tile. Two
+ * tiles at a time share the loads of K and V. One span:
+ *   S = Q K^T      in powers of two: Q scaled by scale * log2(e) in f32, rounded to BF16; a block's K is [E/2][16][2] and so E/32
+ *                  B tiles as it lies in the cache; f32 sums, k ascending by 32
+ *   P = 2^(S - m)  f32, rounded to BF16 for the product; l sums the f32 values in 16 lanes over ascending positions, folded by a
+ *                  fixed tree
+ *   O = P V        32 positions at a time: two blocks' V [8][E][2] copied one after the other make the B tiles [16][E][2]
+ * Positions that a row cannot see have S = -inf and so P = 0; blocks that no row of the tile can see are never read; V of
+ * positions after the last query is replaced by zeros, since there may be anything. Values that are no numbers in a position seen
+ * only by a later row of the tile would show in earlier rows as well: the sequence is lost then anyway. Denormals count as zero. */
 #include "kern/kern.h"
 #include "kern/kern_amx.h"
 #include <immintrin.h>
@@ -31,8 +33,8 @@ static size_t attn_scratch(uint32_t E)
     return MAX(low, (size_t)S_BYTES + P_BYTES + (size_t)E * (2 * KERN_SPAN + 64));
 }
 
-/* 2^t for t <= 0 by a polynomial on [0, 1), relative error 2.6e-6 (minimax, fitted by Remez' exchange), scaled by VSCALEFPS; -inf gives 0. While tiles multiply,
- * port 5 does no multiplication, so multiplications are what counts here. */
+/* 2^t for t <= 0 by a polynomial on [0, 1), relative error 2.6e-6 (minimax, fitted by Remez' exchange), scaled by VSCALEFPS; -inf
+ * gives 0. While tiles multiply, port 5 does no multiplication, so multiplications are what counts here. */
 INLINE __m512 exp2_16(__m512 t)
 {
     __m512 f = _mm512_reduce_ps(t, 0x09); /* t - floor(t) */
@@ -52,7 +54,8 @@ INLINE void visible(const struct attn_job *j, uint32_t span, uint32_t pos, uint3
     if (*hi < *lo) *hi = *lo;
 }
 
-/* Tiles 2, 3: B [16][16][2]. First row tile: 0, 4, 5; second: 1, 6, 7. Scores: C 0, 1 and A 4..7; values: C 0, 5, 1, 6 and A 4, 7. */
+/* Tiles 2, 3: B [16][16][2]. First row tile: 0, 4, 5; second: 1, 6, 7. Scores: C 0, 1 and A 4..7; values: C 0, 5, 1, 6 and A
+ * 4, 7. */
 static void config(uint32_t nr0, uint32_t nr1)
 {
     struct amx_cfg c = {.palette = 1};
@@ -76,7 +79,8 @@ static void load_q(uint16_t *dst, const struct attn_job *j, uint32_t r, uint32_t
     }
 }
 
-/* One row's scores s[KERN_SPAN], of which blocks b0..b1 (even numbers) are there, [lo, hi) visible -> p [b1/2][16][32] bf16 (this row's part), m and l. */
+/* One row's scores s[KERN_SPAN], of which blocks b0..b1 (even numbers) are there, [lo, hi) visible -> p [b1/2][16][32] bf16 (this
+ * row's part), m and l. */
 INLINE void softmax_row(uint16_t *p, float *m_out, float *l_out, float *s, uint32_t lo, uint32_t hi, uint32_t b0, uint32_t b1)
 {
     const __m512 none = _mm512_set1_ps(-INFINITY);
@@ -93,7 +97,8 @@ INLINE void softmax_row(uint16_t *p, float *m_out, float *l_out, float *s, uint3
     float m = lo < hi ? _mm512_reduce_max_ps(mx) : -INFINITY;
     __m512 mm = _mm512_set1_ps(lo < hi ? m : 0); /* nothing visible: exp(-inf - 0) */
     for (uint32_t b = b0; b < b1; b += 2) {
-        __m512 x = exp2_16(_mm512_sub_ps(_mm512_load_ps(s + 16 * b), mm)), y = exp2_16(_mm512_sub_ps(_mm512_load_ps(s + 16 * b + 16), mm));
+        __m512 x = exp2_16(_mm512_sub_ps(_mm512_load_ps(s + 16 * b), mm)),
+               y = exp2_16(_mm512_sub_ps(_mm512_load_ps(s + 16 * b + 16), mm));
         sum = _mm512_add_ps(_mm512_add_ps(sum, x), y);
         _mm512_store_si512(p + b / 2 * 512, (__m512i)_mm512_cvtne2ps_pbh(y, x));
     }
@@ -102,7 +107,8 @@ INLINE void softmax_row(uint16_t *p, float *m_out, float *l_out, float *s, uint3
 }
 
 /* V of blocks b0..b1 of the span, one after the other; zero for positions outside [lo rounded down to a block, hi). */
-static void copy_v(uint8_t *dst, const struct attn_job *j, const uint32_t *blk, uint32_t b0, uint32_t b1, uint32_t lo, uint32_t hi)
+static void copy_v(uint8_t *dst, const struct attn_job *j, const uint32_t *blk, uint32_t b0, uint32_t b1, uint32_t lo,
+                   uint32_t hi)
 {
     size_t bytes = (size_t)j->E * 32;
     for (uint32_t b = b0; b < b1; b++, dst += bytes) {
@@ -117,7 +123,8 @@ static void copy_v(uint8_t *dst, const struct attn_job *j, const uint32_t *blk, 
 }
 
 /* Scores of blocks b0..b1 -> s: rows KERN_SPAN apart, the second row tile after 16 rows. q: A tiles [2][E/32]. */
-INLINE void scores(float *s, const struct attn_job *j, const uint32_t *blk, const uint16_t *q, uint32_t b0, uint32_t b1, const bool two)
+INLINE void scores(float *s, const struct attn_job *j, const uint32_t *blk, const uint16_t *q, uint32_t b0, uint32_t b1,
+                   const bool two)
 {
     const uint32_t ke = j->E / 32;
     const uint16_t *q1 = q + (size_t)ke * 512;

@@ -105,7 +105,8 @@ static void tile_put(uint8_t *restrict q, const uint8_t (*restrict v)[32], int b
     } else {
         for (int z = 0; z < 4; z++) {
             uint16_t w[32];
-            for (int k = 0; k < 32; k++) w[k] = (uint16_t)(v[4 * z][k] | v[4 * z + 1][k] << 4 | v[4 * z + 2][k] << 8 | v[4 * z + 3][k] << 12);
+            for (int k = 0; k < 32; k++)
+                w[k] = (uint16_t)(v[4 * z][k] | v[4 * z + 1][k] << 4 | v[4 * z + 2][k] << 8 | v[4 * z + 3][k] << 12);
             memcpy(q + 64 * z, w, 64);
         }
     }
@@ -121,7 +122,8 @@ static void tile_get(uint8_t *v, const uint8_t *q, int bits, uint32_t r)
             v[k] = q[r * 32 + eo];
         } else if (bits == 6) {
             uint32_t i = (r & 1) * 32 + eo;
-            v[k] = (uint8_t)((q[r / 4 * 64 + i] >> (r >> 1 & 1) * 4 & 15) | (q[256 + r / 8 * 64 + i] >> (r >> 1 & 3) * 2 & 3) << 4);
+            v[k] =
+                (uint8_t)((q[r / 4 * 64 + i] >> (r >> 1 & 1) * 4 & 15) | (q[256 + r / 8 * 64 + i] >> (r >> 1 & 3) * 2 & 3) << 4);
         } else if (bits == 5 && r < 15) {
             memcpy(&w, q + r / 3 * 64 + 2 * k, 2);
             v[k] = (uint8_t)(w >> r % 3 * 5 & 31);

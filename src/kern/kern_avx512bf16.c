@@ -1,10 +1,11 @@
-/* kern_avx512bf16.c: BF16 on CPUs with AVX512_BF16 (Zen 4, Cooper Lake): activations as BF16 pairs, weights from the file's own rows.
+/* kern_avx512bf16.c: BF16 on CPUs with AVX512_BF16 (Zen 4, Cooper Lake): activations as BF16 pairs, weights from the file's own
+ * rows.
  *
- * Activations (ACT_BF16): groups of 16 rows; in a group of g rows (16, fewer at the end) [K/32][16 pairs of k][g][2], zero past k. So the pair (2p, 2p+1) of all
- * rows of a group lies together: a B tile for AMX, and 4 bytes to broadcast here. Rounded to nearest even; denormals become zero.
- * Weights: 16 rows x 32 k of the file are turned into [16 pairs][16 rows][2] on the way, once per call for many activation rows, in passing for few.
- * Sum: one f32 accumulator per output, k ascending in pairs by VDPBF16PS (Intel SDM: the odd product is added first, then the even; both flush
- * denormals), the same for every n. */
+ * Activations (ACT_BF16): groups of 16 rows; in a group of g rows (16, fewer at the end) [K/32][16 pairs of k][g][2], zero past
+ * k. So the pair (2p, 2p+1) of all rows of a group lies together: a B tile for AMX, and 4 bytes to broadcast here. Rounded to
+ * nearest even; denormals become zero. Weights: 16 rows x 32 k of the file are turned into [16 pairs][16 rows][2] on the way,
+ * once per call for many activation rows, in passing for few. Sum: one f32 accumulator per output, k ascending in pairs by
+ * VDPBF16PS (Intel SDM: the odd product is added first, then the even; both flush denormals), the same for every n. */
 #include "kern/kern.h"
 #include <immintrin.h>
 #include <string.h>

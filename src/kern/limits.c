@@ -1,9 +1,10 @@
 /* limits.c: machine limits, measured by all workers of the pool at once.
  *
- * A probe is one pool_run with a piece per worker. Pieces wait for each other before they start, so that each worker has one, and the rate is total
- * work over (last end - last start). Every round runs each probe once and takes some 0.15 s; limits_get gives the best of all rounds.
- * Reading: LIM_ORDER_N access orders (in order; the same with prefetch; two streams; 16 rows interleaved, without and with prefetch) each over a slice of a region
- * larger than any cache; slices move on through the region, so that a slice comes back only after all the rest was read. */
+ * A probe is one pool_run with a piece per worker. Pieces wait for each other before they start, so that each worker has one, and
+ * the rate is total work over (last end - last start). Every round runs each probe once and takes some 0.15 s; limits_get gives
+ * the best of all rounds. Reading: LIM_ORDER_N access orders (in order; the same with prefetch; two streams; 16 rows interleaved,
+ * without and with prefetch) each over a slice of a region larger than any cache; slices move on through the region, so that a
+ * slice comes back only after all the rest was read. */
 #include "kern/limits.h"
 #include "base/mem.h"
 #include "base/os.h"
@@ -11,10 +12,10 @@
 #include <stdatomic.h>
 
 enum {
-    CALC_NS = 8000000,       /* length of a compute probe */
-    SLICE = 160 << 20,       /* bytes read by a read probe */
+    CALC_NS = 8000000, /* length of a compute probe */
+    SLICE = 160 << 20, /* bytes read by a read probe */
     JOINS = 200,
-    GATHER_NS = 20000000,    /* longest wait for the other pieces */
+    GATHER_NS = 20000000, /* longest wait for the other pieces */
 };
 
 enum unit { U_F32, U_BF16, U_INT8, U_VNNI, U_VBF16, U_N };
@@ -176,7 +177,8 @@ void limits_get(const struct limits_run *r, struct limits *best)
 {
     const double *b = r->best;
     double vbf16 = b[U_VBF16], vnni = b[U_VNNI];
-    *best = (struct limits){.read_gbs = r->read_best, .f32_gflops = b[U_F32], .vnni_gops = vnni, .vbf16_gflops = vbf16, .join_ns = r->join_best};
+    *best = (struct limits){
+        .read_gbs = r->read_best, .f32_gflops = b[U_F32], .vnni_gops = vnni, .vbf16_gflops = vbf16, .join_ns = r->join_best};
     /* VDPBF16PS can be slower than expanding to f32 (Sapphire Rapids) */
     best->bf16_gflops = b[U_BF16] > 0 ? b[U_BF16] : MAX(vbf16, b[U_F32]);
     best->int8_gops = b[U_INT8] > 0 ? b[U_INT8] : vnni > 0 ? vnni : b[U_F32];

@@ -1,5 +1,6 @@
-/* limits.h: what this machine can do, measured in this process beside the work: memory reading and the arithmetic peaks of the units that a kernel level
- * uses. Short rounds, so that they can be interleaved with the work (A B A B); the best round of each is the limit. Engine thread. */
+/* limits.h: what this machine can do, measured in this process beside the work: memory reading and the arithmetic peaks of the
+ * units that a kernel level uses. Short rounds, so that they can be interleaved with the work (A B A B); the best round of each
+ * is the limit. Engine thread. */
 #pragma once
 #include "base/err.h"
 #include "base/pool.h"
@@ -11,7 +12,7 @@ struct limits {
     double bf16_gflops; /* AMX tiles, else the better of VDPBF16PS and the f32 figure (bf16 weights are expanded to it) */
     double int8_gops;   /* AMX tiles, else VPDPBUSD, else the f32 figure */
     double vnni_gops, vbf16_gflops; /* of VPDPBUSD and VDPBF16PS themselves, 0 where absent */
-    double join_ns;     /* one pool_run over all workers, warm */
+    double join_ns;                 /* one pool_run over all workers, warm */
 };
 struct limits_run;
 /* bytes: memory to read over (0: 1 GiB), taken for as long as the run is open. */

@@ -36,7 +36,8 @@ uint64_t lim_int8_amx(uint64_t iters)
 {
     begin(3);
     for (uint64_t i = 0; i < iters; i++)
-        __asm__ volatile("tdpbssd %%tmm6, %%tmm4, %%tmm0\n tdpbssd %%tmm6, %%tmm5, %%tmm1\n tdpbssd %%tmm7, %%tmm4, %%tmm2\n tdpbssd %%tmm7, %%tmm5, %%tmm3" ::);
+        __asm__ volatile("tdpbssd %%tmm6, %%tmm4, %%tmm0\n tdpbssd %%tmm6, %%tmm5, %%tmm1\n tdpbssd %%tmm7, %%tmm4, %%tmm2\n "
+                         "tdpbssd %%tmm7, %%tmm5, %%tmm3" ::);
     amx_release();
     return iters * 4 * (16 * 16 * 64 * 2);
 }

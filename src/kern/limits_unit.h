@@ -1,5 +1,6 @@
-/* limits_unit.h: the loops that limits.c times, one per unit of the CPU; each file limits_<isa>.c holds those of its level. Private to limits*.c.
- * A compute loop runs `iters` times over independent accumulators in registers and returns the operations done (a multiply-add is 2). */
+/* limits_unit.h: the loops that limits.c times, one per unit of the CPU; each file limits_<isa>.c holds those of its level.
+ * Private to limits*.c. A compute loop runs `iters` times over independent accumulators in registers and returns the operations
+ * done (a multiply-add is 2). */
 #pragma once
 #include "base/base.h"
 

@@ -29,7 +29,8 @@ static void every_level(void **state)
         if (l < ISA_AVX512VNNI) assert_true(a.int8_gops == a.f32_gflops);
         limits_round(r); /* the best of all rounds never falls */
         limits_get(r, &b);
-        assert_true(b.read_gbs >= a.read_gbs && b.f32_gflops >= a.f32_gflops && b.bf16_gflops >= a.bf16_gflops && b.int8_gops >= a.int8_gops);
+        assert_true(b.read_gbs >= a.read_gbs && b.f32_gflops >= a.f32_gflops && b.bf16_gflops >= a.bf16_gflops &&
+                    b.int8_gops >= a.int8_gops);
         assert_true(b.join_ns <= a.join_ns);
         limits_close(r);
     }
