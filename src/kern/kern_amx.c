@@ -1,11 +1,11 @@
-/* kern_amx.c: matrix multiplication on AMX tiles (Sapphire Rapids and later): y = w x^T, BF16 products, f32 sums, every weight type.
+/* kern_amx.c: matrix multiplication on AMX tiles (Sapphire Rapids and later): y = w x^T, BF16 products, f32 sums, all weight types.
  *
  * A tiles are 16 rows of w x 32 k, B tiles the activations (ACT_BF16, kern_avx512bf16.c), C tiles [16 rows of w][16 rows of x].
  * BF16 weights are tile rows as they lie in the file; quantised ones are expanded on the way: code * scale (+ minimum), exact in
  * f32 (Q6_K: as dtype.c), rounded to the nearest BF16; denormals count as zero. Codes of at most five bits go through a table of
  * the row's 16 or 32 values (VPERMW), wider ones through f32.
- * Sum: tiles of 32 k ascending into one f32 accumulator, whatever n, r0 and r1 are (order inside a tile: kern_amx.h); spilling and
- * reloading an accumulator is exact. So there may be two ways through the matrix:
+ * Sum: tiles of 32 k ascending into one f32 accumulator, whatever n, r0 and r1 are (order inside a tile: kern_amx.h); spilling
+ * and reloading an accumulator is exact. So there may be two ways through the matrix:
  *   n <= 32: stream: every tile is expanded into an L1 ring and multiplied at once; speed of memory.
  *   n > 32:  panel: a part of w (PANEL values) is expanded into scratch in L2, then all of x passes by in blocks of 32 rows.
  * F32 and F16 weights keep the slots of the lower levels, where they are exact. */

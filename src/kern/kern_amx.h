@@ -25,8 +25,8 @@ struct amx_cfg { /* the 64 bytes of LDTILECFG, palette 1 */
 static inline void amx_config(const struct amx_cfg *c) { __asm__ volatile("ldtilecfg %0" ::"m"(*c) : "memory"); }
 static inline void amx_release(void) { __asm__ volatile("tilerelease" ::: "memory"); }
 
-/* Packed weights of the AMX level, made by kern_amx_pack.c, read by kern_amx.c: panels of 16 rows (the last one padded with zeros),
- * each in superblocks of up to 8 tiles (a tile: 16 rows x 32 k; nt = tiles of the superblock), as many bytes as the file's blocks:
+/* Packed weights of the AMX level, made by kern_amx_pack.c, read by kern_amx.c: panels of 16 rows (the last padded with zeros),
+ * each in superblocks of up to 8 tiles (a tile: 16 rows x 32 k; nt: tiles of the superblock), of as many bytes as the file's:
  *   f16 d[nt][16], f16 m[nt][16] (Q4_1, Q5_1), then q[nt];
  *   K-quants (nt = 8 always): f16 d[16], f16 dmin[16], u8 s[12][16] (the block's 12 scale bytes), q[8];
  *   Q6_K: f16 d[16], i8 s[16][16], q[8].

@@ -10,7 +10,7 @@
  *   O = P V        32 positions at a time: two blocks' V [8][E][2] copied one after the other make the B tiles [16][E][2]
  * Positions that a row cannot see have S = -inf and so P = 0; blocks that no row of the tile can see are never read; V of
  * positions after the last query is replaced by zeros, since there may be anything. Values that are no numbers in a position seen
- * only by a later row of the tile would show in earlier rows as well: the sequence is lost then anyway. Denormals count as zero. */
+ * only by a later row of the tile would show in earlier rows as well: the sequence is lost then. Denormals count as zero. */
 #include "kern/kern.h"
 #include "kern/kern_amx.h"
 #include <immintrin.h>
