@@ -1,4 +1,4 @@
-/* kern_amx.c: matrix multiplication on AMX tiles (Sapphire Rapids and later): y = w x^T, BF16 products, f32 sums, all weight types.
+/* kern_amx.c: matrix multiplication on AMX tiles (Sapphire Rapids on): y = w x^T, BF16 products, f32 sums, all weight types.
  *
  * A tiles are 16 rows of w x 32 k, B tiles the activations (ACT_BF16, kern_avx512bf16.c), C tiles [16 rows of w][16 rows of x].
  * BF16 weights are tile rows as they lie in the file; quantised ones are expanded on the way: code * scale (+ minimum), exact in
