@@ -9,7 +9,8 @@
 #define PIECES_PER_THREAD 6u
 #define INLINE_ROWS 8u       /* up to so many rows element-wise ops run without a join */
 #define SPLIT_SPANS 4u       /* a decode row with at least so many spans is cut over the workers by spans */
-#define TILE_ROWS 64u        /* query rows x heads of one attention piece */
+#define TILE_ROWS 256u       /* query rows x heads of one attention piece: K and V of a span are read once per piece */
+#define WIDE_ROWS 256u       /* weight rows of a piece that are worth sweeping many activation rows past */
 
 /* Packed matrices lie one behind the other in large chunks, so that small ones share huge pages. */
 #define CHUNK_BYTES ((size_t)256 << 20)
@@ -424,6 +425,7 @@ static void cpu_matmul(struct dev *d, float *y, const float *x, const struct mat
         for (uint32_t i = first; i < n_w; i++)
             if (c->k.gemm[w[i]->dt].act == act) total += w[i]->rows;
         uint32_t want = ceil_div_u32(total, c->n_thread * PIECES_PER_THREAD);
+        if (n > 64 && total >= 2 * WIDE_ROWS * c->n_thread) want = ceil_div_u32(want, WIDE_ROWS) * WIDE_ROWS;
         const struct mat *sub[MAX_MATS];
         struct mm_job s = j;
         s.n_w = 0;
