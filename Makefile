@@ -104,7 +104,7 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 # ---- tests: one cmocka program per tests/unit/test_*.c, one fuzzer per tests/fuzz/fuzz_*.c
 UNIT := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
-TESTFLAGS = $(CFLAGS) $(STRICT) -Wno-missing-prototypes -Itests -MMD -MP -MF $@.d -MT $@
+TESTFLAGS = $(CFLAGS) $(STRICT) -Wno-missing-prototypes -Wno-double-promotion -Itests -MMD -MP -MF $@.d -MT $@
 $(BUILD)/tests/%: tests/unit/%.c $(BUILD)/libhearth.a
 	@mkdir -p $(@D)
 	@echo "  TEST  $@"

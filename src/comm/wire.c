@@ -3,13 +3,13 @@
 static int self_isend(struct wire *w, int peer, const void *p, size_t bytes, uint32_t tag, struct wreq *r)
 {
     (void)w, (void)peer, (void)p, (void)bytes, (void)tag, (void)r;
-    CHECK(!"a lone rank sends nothing");
+    CHECK(false && "a lone rank sends nothing");
     return E_PEER;
 }
 static int self_irecv(struct wire *w, int peer, void *p, size_t bytes, uint32_t tag, struct wreq *r)
 {
     (void)w, (void)peer, (void)p, (void)bytes, (void)tag, (void)r;
-    CHECK(!"a lone rank receives nothing");
+    CHECK(false && "a lone rank receives nothing");
     return E_PEER;
 }
 static int no_wait(struct wire *w, struct wreq *r, uint32_t n, struct err *e)

@@ -114,8 +114,7 @@ static const char *const end_names[] = {
     "</s>",
     "<|eot|>",
     "<|END_OF_TURN_TOKEN|>",
-    "<\xEF\xBD\x9C"
-    "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>", /* DeepSeek */
+    ("<\xEF\xBD\x9C" "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"), /* DeepSeek; in two, or \x9C would swallow the e */
 };
 
 static int read_attrs(struct opener *o)
