@@ -3,7 +3,8 @@
  *
  * share_of_limit = t_limit / t_measured, t_limit = max(bytes / read, linear_ops / peak + attention_ops / bf16 peak). bytes: the file's bytes of every matrix
  * used in the step, once (a tied one once, an untied embedding not), plus KV read; linear_ops: 2 x weights x rows, output matrix only for rows that are
- * sampled. peak: of the unit that the kernels of this level multiply this weight type with (printed as "limit"). */
+ * sampled. On a machine whose speed wanders each run is held against the mean of the limits measured right before and right after it, and the median share is
+ * reported; "limits" are the best of all rounds. peak: of the unit that the kernels of this level multiply this weight type with (printed as "limit"). */
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/os.h"
@@ -21,6 +22,7 @@ struct work {
     double tps[MAX_REPEAT];
     double s[MAX_REPEAT];
     double bytes, linear, attention; /* of the whole measurement */
+    double share[MAX_REPEAT];        /* of the limits around each run */
 };
 
 struct bench {
@@ -145,16 +147,16 @@ static int measure(struct bench *b, struct work *w, uint32_t rep, struct err *e)
 }
 
 static const char *unit_name(const struct bench *b) { return b->act == ACT_Q8 ? "int8" : b->act == ACT_BF16 ? "bf16" : "f32"; }
-static double unit_peak(const struct bench *b)
+static double unit_peak(const struct bench *b, const struct limits *l)
 {
-    return 1e9 * (b->act == ACT_Q8 ? b->lim.int8_gops : b->act == ACT_BF16 ? b->lim.bf16_gflops : b->lim.f32_gflops);
+    return 1e9 * (b->act == ACT_Q8 ? l->int8_gops : b->act == ACT_BF16 ? l->bf16_gflops : l->f32_gflops);
 }
 
 /* Seconds at the machine's limit, and which limit it is. */
-static double at_limit(const struct bench *b, const struct work *w, const char **what)
+static double at_limit(const struct bench *b, const struct limits *l, const struct work *w, const char **what)
 {
-    double attn_peak = 1e9 * (b->act == ACT_F32 ? b->lim.f32_gflops : b->lim.bf16_gflops);
-    double mem = w->bytes / (b->lim.read_gbs * 1e9), ops = w->linear / unit_peak(b) + w->attention / attn_peak;
+    double attn_peak = 1e9 * (b->act == ACT_F32 ? l->f32_gflops : l->bf16_gflops);
+    double mem = w->bytes / (l->read_gbs * 1e9), ops = w->linear / unit_peak(b, l) + w->attention / attn_peak;
     *what = mem >= ops ? "read" : unit_name(b);
     return MAX(mem, ops);
 }
@@ -168,9 +170,9 @@ static void print_text(const struct bench *b, const struct work *w, uint32_t n, 
     printf("%-8s %6s %7s %8s %12s %21s  %-5s %6s\n", "work", "batch", "tokens", "context", "tokens/s", "[min, max]", "limit", "share");
     for (uint32_t i = 0; i < n; i++) {
         const char *what;
-        double t = at_limit(b, &w[i], &what);
+        at_limit(b, l, &w[i], &what);
         printf("%-8s %6u %7u %8u %12.1f   [%8.1f, %8.1f]  %-5s %5.1f %%\n", w[i].decode ? "decode" : "prefill", w[i].batch, w[i].tokens, w[i].context,
-               median(w[i].tps, rep), least(w[i].tps, rep), most(w[i].tps, rep), what, 100 * t / median(w[i].s, rep));
+               median(w[i].tps, rep), least(w[i].tps, rep), most(w[i].tps, rep), what, 100 * median(w[i].share, rep));
     }
 }
 
@@ -182,13 +184,13 @@ static void print_json(const struct bench *b, const struct work *w, uint32_t n, 
                l->bf16_gflops, l->int8_gops, l->f32_gflops, l->join_ns);
     for (uint32_t i = 0; i < n; i++) {
         const char *what;
-        double t = at_limit(b, &w[i], &what);
+        at_limit(b, l, &w[i], &what);
         buf_printf(&o, "%s{\"work\":\"%s\",\"shape\":", i ? "," : "", w[i].decode ? "decode" : "prefill");
         buf_json_str(&o, b->g->shape.name, strlen(b->g->shape.name));
         buf_printf(&o, ",\"precision\":\"%s\",\"batch\":%u,\"tokens\":%u,\"context\":%u,\"threads\":%u,\"isa\":\"%s\",\"repeat\":%u", b->dtype, w[i].batch, w[i].tokens,
                    w[i].context, b->g->n_thread, isa_name(b->g->isa), rep);
         buf_printf(&o, ",\"tokens_per_s\":%.3f,\"spread\":[%.3f,%.3f],\"bytes\":%.0f,\"ops\":%.0f,\"limit\":\"%s\",\"share_of_limit\":%.4f}", median(w[i].tps, rep),
-                   least(w[i].tps, rep), most(w[i].tps, rep), w[i].bytes, w[i].linear + w[i].attention, what, t / median(w[i].s, rep));
+                   least(w[i].tps, rep), most(w[i].tps, rep), w[i].bytes, w[i].linear + w[i].attention, what, median(w[i].share, rep));
     }
     buf_puts(&o, "]}\n");
     if (buf_ok(&o)) fwrite(o.p, 1, o.n, stdout);
@@ -242,10 +244,19 @@ int cmd_bench(const struct opts *o)
     TRYG(limits_open(&lr, dev_pool(&b.g->dev), b.g->isa, 0, &e));
     if (!o->quiet) progress_begin(&bar, "measuring", "runs", (uint64_t)(rep + 1) * n);
     for (uint32_t i = 0; i < n; i++) TRYG(measure(&b, &w[i], 0, &e)); /* warm: first touch of every buffer */
+    struct limits before, after;
+    limits_round(lr);
+    limits_last(lr, &before);
     for (uint32_t r = 0; r < rep; r++)
         for (uint32_t i = 0; i < n; i++) {
-            limits_round(lr);
+            const char *what;
             TRYG(measure(&b, &w[i], r, &e));
+            limits_round(lr);
+            limits_last(lr, &after);
+            struct limits mid = {.read_gbs = (before.read_gbs + after.read_gbs) / 2, .f32_gflops = (before.f32_gflops + after.f32_gflops) / 2,
+                                 .bf16_gflops = (before.bf16_gflops + after.bf16_gflops) / 2, .int8_gops = (before.int8_gops + after.int8_gops) / 2};
+            w[i].share[r] = at_limit(&b, &mid, &w[i], &what) / w[i].s[r];
+            before = after;
             progress_at(&bar, (uint64_t)(r + 1) * n + i + 1);
         }
     progress_end(&bar);

@@ -29,7 +29,8 @@ struct limits_run {
     lim_calc_fn *calc[U_N];
     lim_read_fn *read;
     uint64_t iters[U_N]; /* so that a probe takes about CALC_NS */
-    double best[U_N], read_best, join_best;
+    double best[U_N], read_best, join_best; /* over all rounds */
+    double last[U_N], read_last, join_last; /* of the latest round */
 };
 
 /* One probe: shared by its pieces. */
@@ -155,34 +156,41 @@ void limits_round(struct limits_run *r)
         if (!r->calc[u]) continue;
         struct probe p = {.r = r, .unit = (enum unit)u};
         double v = probe_run(&p);
+        r->last[u] = v;
         r->best[u] = MAX(r->best[u], v);
     }
+    r->read_last = 0;
     size_t each = MIN((size_t)SLICE, r->bytes) / n / LIM_CHUNK * LIM_CHUNK;
     for (int o = 0; o < LIM_ORDER_N; o++) {
         if (r->at + each * n > r->bytes) r->at = 0;
         struct probe p = {.r = r, .read = true, .order = (enum lim_order)o, .at = r->at, .each = each};
         double v = probe_run(&p);
-        r->read_best = MAX(r->read_best, v);
+        r->read_last = MAX(r->read_last, v);
         r->at += each * n;
     }
+    r->read_best = MAX(r->read_best, r->read_last);
+    r->join_last = 0;
     for (int k = 0; k < 5; k++) {
         uint64_t t0 = os_now_ns();
         for (int i = 0; i < JOINS; i++) pool_run(r->pool, nothing, NULL, n);
         double ns = (double)(os_now_ns() - t0) / JOINS;
-        if (r->join_best == 0 || ns < r->join_best) r->join_best = ns;
+        if (r->join_last == 0 || ns < r->join_last) r->join_last = ns;
     }
+    if (r->join_best == 0 || r->join_last < r->join_best) r->join_best = r->join_last;
 }
 
-void limits_get(const struct limits_run *r, struct limits *best)
+static void fill(struct limits *best, const double *b, double read, double join)
 {
-    const double *b = r->best;
     double vbf16 = b[U_VBF16], vnni = b[U_VNNI];
     *best = (struct limits){
-        .read_gbs = r->read_best, .f32_gflops = b[U_F32], .vnni_gops = vnni, .vbf16_gflops = vbf16, .join_ns = r->join_best};
+        .read_gbs = read, .f32_gflops = b[U_F32], .vnni_gops = vnni, .vbf16_gflops = vbf16, .join_ns = join};
     /* VDPBF16PS can be slower than expanding to f32 (Sapphire Rapids) */
     best->bf16_gflops = b[U_BF16] > 0 ? b[U_BF16] : MAX(vbf16, b[U_F32]);
     best->int8_gops = b[U_INT8] > 0 ? b[U_INT8] : vnni > 0 ? vnni : b[U_F32];
 }
+
+void limits_get(const struct limits_run *r, struct limits *best) { fill(best, r->best, r->read_best, r->join_best); }
+void limits_last(const struct limits_run *r, struct limits *last) { fill(last, r->last, r->read_last, r->join_last); }
 
 void limits_close(struct limits_run *r)
 {

@@ -18,5 +18,6 @@ struct limits_run;
 /* bytes: memory to read over (0: 1 GiB), taken for as long as the run is open. */
 int limits_open(struct limits_run **out, struct pool *pool, enum isa level, size_t bytes, struct err *e);
 void limits_round(struct limits_run *r); /* about 0.2 s */
-void limits_get(const struct limits_run *r, struct limits *best);
+void limits_get(const struct limits_run *r, struct limits *best);  /* of all rounds */
+void limits_last(const struct limits_run *r, struct limits *last); /* of the latest round: what the machine could do just then */
 void limits_close(struct limits_run *r);
