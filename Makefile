@@ -35,11 +35,10 @@ LDFLAGS += -pthread $(if $(SAN),-fsanitize=$(SAN))
 STRICT := $(if $(filter 1,$(WERROR)),-Werror)
 
 # ---- libraries: a missing one is named with the package that brings it (Debian's and Ubuntu's names)
-REQ_PKGS := jansson libpcre2-8 libutf8proc hwloc
+REQ_PKGS := jansson libpcre2-8 libutf8proc
 APT_jansson := libjansson-dev
 APT_libpcre2-8 := libpcre2-dev
 APT_libutf8proc := libutf8proc-dev
-APT_hwloc := libhwloc-dev
 NOBUILD := help clean distclean lint compdb tags deps
 ifneq ($(filter-out $(NOBUILD),$(or $(MAKECMDGOALS),all)),)
 ifeq ($(shell command -v $(firstword $(CC))),)

@@ -12,7 +12,7 @@ usage() {
 TEXT
 }
 
-BUILD_PKGS="gcc libc6-dev make pkg-config libjansson-dev libpcre2-dev libutf8proc-dev libhwloc-dev libedit-dev"
+BUILD_PKGS="gcc libc6-dev make pkg-config libjansson-dev libpcre2-dev libutf8proc-dev libedit-dev"
 MODEL_PKGS="python3 python3-venv ca-certificates"
 TEST_PKGS="libcmocka-dev python3"
 

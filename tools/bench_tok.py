@@ -94,7 +94,7 @@ def main():
         if not os.path.exists(lib):
             sys.exit("bench_tok.py: no %s: run make first, or name the folder with --build" % lib)
         subprocess.run([o.cc, "-O2", "-std=c11", "-D_GNU_SOURCE", "-I" + os.path.join(ROOT, "src"),
-                        os.path.join(ROOT, "tools/bench_tok.c"), lib, "-o", exe, "-pthread", "-lpcre2-8", "-lutf8proc", "-ljansson", "-lhwloc", "-lm"], check=True)
+                        os.path.join(ROOT, "tools/bench_tok.c"), lib, "-o", exe, "-pthread", "-lpcre2-8", "-lutf8proc", "-ljansson", "-lm"], check=True)
         file = lambda name, b: (open(os.path.join(tmp, name), "wb").write(b), os.path.join(tmp, name))[1]
         run = lambda *c: subprocess.run(c, check=True, capture_output=True, text=True).stdout.split()
         text = corpus(int(o.mb * 1e6))

@@ -101,7 +101,7 @@ def check_headers():
     """every header compiles alone and has #pragma once"""
     flags = "-std=c11 -D_GNU_SOURCE -Isrc -Wall -Wextra -Werror -fsyntax-only -x c".split()
     isa = "-mavx2 -mfma -mf16c -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx512bf16 -mamx-tile -mamx-bf16 -mamx-int8".split()
-    libs = sh("pkg-config", "--cflags", "jansson", "libpcre2-8", "libutf8proc", "hwloc").stdout.split()
+    libs = sh("pkg-config", "--cflags", "jansson", "libpcre2-8", "libutf8proc").stdout.split()
     for f in files("src/**/*.h"):
         if "#pragma once" not in read(f):
             yield "%s: no #pragma once" % rel(f)

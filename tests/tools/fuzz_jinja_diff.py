@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random templates through hearth's Jinja and Python's Jinja2; any difference is printed.
 
-  cc -O2 -std=c11 -D_GNU_SOURCE -Isrc tests/tools/jinja_driver.c build/libhearth.a -ljansson -lutf8proc -lpcre2-8 -lhwloc -lm -pthread -o /tmp/jinja_driver
+  cc -O2 -std=c11 -D_GNU_SOURCE -Isrc tests/tools/jinja_driver.c build/libhearth.a -ljansson -lutf8proc -lpcre2-8 -lm -pthread -o /tmp/jinja_driver
   python3 tests/tools/fuzz_jinja_diff.py /tmp/jinja_driver [SECONDS] [SEED]
 
 Both must give the same text, or both an error. Not compared: texts with object addresses, and what hearth documents as different (integers beyond
