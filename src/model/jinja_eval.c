@@ -236,15 +236,18 @@ int jinja_call_fn(struct rt *r, const struct jinja_fn *fn, struct val self, cons
     if (fn->raw) return lazily(r, fn, fn->raw(r, self, g, out), depth, out);
     uint32_t n = 0;
     for (const char *p = fn->params; *p; n++) {
+        CHECK(n < JINJA_MAX_PARAM); /* the tables of functions are our own */
         size_t k = strcspn(p, ",");
-        a[n] = n < g->n ? g->v[n] : v_missing();
+        struct val *to = &a[n];
+        *to = v_missing();
+        if (n < g->n) *to = g->v[n];
         for (uint32_t i = 0; i < g->n_kw && !fn->pos_only; i++)
             if (g->kw[i].n == k && memcmp(g->kw[i].p, p, k) == 0) {
-                if (a[n].t != V_MISSING)
+                if (to->t != V_MISSING)
                     return jinja_fail(r, "%s%s() got multiple values for argument '%.*s'", kind, fn->name, (int)k, p);
-                a[n] = g->kv[i];
+                *to = g->kv[i];
             }
-        if (a[n].t == V_MISSING && n < fn->need)
+        if (to->t == V_MISSING && n < fn->need)
             return jinja_fail(r, "%s%s() misses its argument '%.*s'", kind, fn->name, (int)k, p);
         p += k + (p[k] == ',');
     }

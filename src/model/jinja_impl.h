@@ -475,7 +475,7 @@ bool jinja_linebreak(uint32_t cp);
 uint32_t jinja_cp_at(struct str s, size_t off, uint32_t *cp); /* length; invalid bytes count as one character */
 size_t jinja_cp_count(struct str s);
 size_t jinja_cp_off(struct str s, size_t i); /* byte offset of character i (<= count) */
-void jinja_put_case(struct buf *b, uint32_t cp, enum jinja_case c);
+void jinja_put_case(struct buf *b, uint32_t c, enum jinja_case m);
 int jinja_case_of(struct rt *r, struct str s, enum jinja_case c, struct val *out);
 int jinja_is_class(struct str s, const char *name); /* islower, isdigit, ...: 1, 0 */
 struct str jinja_strip(struct str s, struct str chars, bool def, bool left, bool right);

@@ -104,7 +104,9 @@ static int strip(struct rt *r, struct val self, struct val chars, bool left, boo
     TRY(jinja_work(r, self.n));
     if (!def)
         TRY(jinja_work(r, chars.n > 16 ? (size_t)chars.n * MIN(self.n, 1u << 20) : 0)); /* each character is looked up in chars */
-    struct str s = jinja_strip(v_slice(self), def ? (struct str){0} : v_slice(chars), def, left, right);
+    struct str set = {0};
+    if (!def) set = v_slice(chars);
+    struct str s = jinja_strip(v_slice(self), set, def, left, right);
     *out = piece(self, s.p, s.n);
     return OK;
 }
