@@ -127,6 +127,8 @@ static void meaning_by_command(void **state)
 static void words_and_dashes(void **state)
 {
     (void)state;
+    assert_int_equal(parse("run", "m", "-p", "x", "--logit-bias", "2147483648=1", NULL), E_ARG);
+    assert_int_equal(parse("run", "m", "-p", "x", "--logit-bias", "2147483647=1", NULL), OK);
     assert_int_equal(parse("run", "m", "-", NULL), OK);
     assert_true(o.from_stdin);
     assert_int_equal(parse("run", "-p", "-", "--", "-m", NULL), OK);
@@ -250,12 +252,46 @@ static void sizes(void **state)
     }
 }
 
+/* A repeatable option adds up on the command line, but does not add to the environment's. */
+struct list {
+    struct opt_texts t;
+};
+static void lists_start_over(void **state)
+{
+    (void)state;
+    static const struct opt row[] = {{.name = "t",
+                                      .kind = OPT_TEXTS,
+                                      .arg = "T",
+                                      .group = "G",
+                                      .help = "h",
+                                      .env = "HEARTH_TEST_T",
+                                      .cmds = 1,
+                                      .off = offsetof(struct list, t)}};
+    static const struct opt_cmd cmd[] = {{.name = "c", .args = "", .help = "h", .arg_name = ""}};
+    static const struct opt_prog prog = {
+        .name = "p", .version = "0", .about = "a", .cmd = cmd, .n_cmd = 1, .opt = row, .n_opt = 1};
+    char *argv[] = {(char *)(uintptr_t) "--t=1", (char *)(uintptr_t) "--t=2"};
+    setenv("HEARTH_TEST_T", "env", 1);
+    for (int n = 0; n <= 2; n++) {
+        struct list l = {0};
+        uint8_t from[1] = {0};
+        struct arena a = {0};
+        uint32_t n_arg;
+        assert_int_equal(opt_parse(&prog, 0, n, argv, &l, from, NULL, &n_arg, &a, &e), OK);
+        assert_int_equal(l.t.n, n == 0 ? 1 : n);
+        assert_string_equal(l.t.v[0], n == 0 ? "env" : "1");
+        arena_free(&a);
+    }
+    unsetenv("HEARTH_TEST_T");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults),           cmocka_unit_test(every_kind),       cmocka_unit_test(now_is_gregorian),
         cmocka_unit_test(meaning_by_command), cmocka_unit_test(words_and_dashes), cmocka_unit_test(environment),
         cmocka_unit_test(no_memory),          cmocka_unit_test(table_is_sound),   cmocka_unit_test(sizes),
+        cmocka_unit_test(lists_start_over),
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
     opts_free(&o);
