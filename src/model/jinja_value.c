@@ -586,7 +586,8 @@ int jinja_from_json(struct rt *r, const json_t *o, struct val *out)
     for (void *it = json_object_iter(me); it && rc == OK; it = json_object_iter_next(me, it)) {
         struct val v;
         rc = jinja_from_json(r, json_object_iter_value(it), &v);
-        if (rc == OK) rc = jinja_dict_set(r, d, v_str(json_object_iter_key(it), json_object_iter_key_len(it)), v);
+        const char *key = json_object_iter_key(it); /* jansson refuses NUL in keys; their length can be asked for only since 2.14 */
+        if (rc == OK) rc = jinja_dict_set(r, d, v_str(key, strlen(key)), v);
     }
     json_decref(me);
     r->data_depth--;
