@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 /* Short names of models that setup.sh fetches. */
 static const struct {
@@ -61,6 +62,7 @@ static void list_dir(struct names *a, const char *dir, bool gguf_only)
 /* The nearest name beside a path that does not exist: its folder, if there is one, is said to be at fault first. */
 static int no_such_path(const char *name, struct err *e)
 {
+    if (access(name, F_OK) == 0) return err_set(e, E_IO, "%s: not a regular file", name);
     const char *slash = strrchr(name, '/');
     char dir[PATH_MAX];
     size_t n = slash ? (size_t)(slash - name) : 0;

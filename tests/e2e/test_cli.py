@@ -188,6 +188,7 @@ class Models(Case):
         self.one_line(hearth("inspect", "nosuchthing"), 1, "nosuchthing")
         self.one_line(hearth("inspect", ""), 1, "empty")
         self.one_line(hearth("inspect", ROOT), 1, "a folder")
+        self.one_line(hearth("inspect", "/dev/null"), 1, "/dev/null: not a regular file")
 
     def test_misspelt_file(self):
         self.one_line(hearth("inspect", STORIES.replace("260K", "206K")), 1, "did you mean %s?" % STORIES)
