@@ -96,7 +96,7 @@ static const struct opt table[] = {
      .cmds = C(BENCH), F(repeat), .help = "repeat each measurement N times and report the median"},
 
     {ID(CTX), .group = "Engine", .name = "ctx", .kind = OPT_U32, .arg = "N", .lo = 1, .hi = 1 << 28, .cmds = ENGINE & ~C(EVAL),
-     F(ctx), .env = "HEARTH_CTX", .shown = "what is needed, at most the model's",
+     F(ctx), .env = "HEARTH_CTX", .shown = "the model's, cut to half of the memory left",
      .help = "room for N tokens of prompt and answer"},
     {ID(CTX), .group = "Engine", .name = "ctx", .kind = OPT_U32, .arg = "N", .lo = 2, .hi = 1 << 28, .cmds = C(EVAL), F(ctx),
      .env = "HEARTH_CTX", .shown = "2048, at most the model's", .help = "length of the windows that the text is cut into"},
