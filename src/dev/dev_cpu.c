@@ -46,6 +46,7 @@ struct cpu {
     float *part;             /* attention partials of split spans */
     size_t part_n;           /* floats */
     float *inv_freq;         /* [rope_dim/2] */
+    uint32_t *tile0;         /* [max_seq+1] first attention tile of each sequence of this step */
     float *cs;               /* [max_tok][rope_dim/2][2] of this step's rows */
 };
 
@@ -100,7 +101,8 @@ static int cpu_open(struct dev *d, const struct dev_opt *o, struct err *e)
     c->part = mem_big(c->part_n * sizeof(float));
     c->inv_freq = mem_zalloc(m->rope_dim / 2 + 1, sizeof(float));
     c->cs = mem_big((size_t)c->max_tok * m->rope_dim * sizeof(float));
-    if (!c->act || !c->scratch || !c->part || !c->inv_freq || !c->cs)
+    c->tile0 = mem_alloc((size_t)o->max_seq + 1, sizeof *c->tile0);
+    if (!c->tile0 || !c->act || !c->scratch || !c->part || !c->inv_freq || !c->cs)
         return err_set(e, E_NOMEM, "no memory for activations of %u tokens a step", o->max_tok);
     return pool_open(&c->pool, o->n_thread, true, e);
 }
@@ -120,6 +122,7 @@ static void cpu_close(struct dev *d)
     mem_big_free(c->part, c->part_n * sizeof(float));
     mem_big_free(c->cs, (size_t)c->max_tok * d->m->rope_dim * sizeof(float));
     mem_free(c->inv_freq);
+    mem_free(c->tile0);
     mem_free(c);
     d->impl = NULL;
 }
@@ -451,12 +454,13 @@ static void cpu_matmul(struct dev *d, float *y, const float *x, const struct mat
 
 static const uint8_t *kv_layer(const struct kv_view *kv, uint32_t layer) { return kv->slab + (size_t)layer * kv->n_blk * kv->blk_bytes; }
 
-static uint32_t seq_of_row(const struct batch *b, uint32_t row)
+/* The k with off[k] <= x < off[k+1]; off ascending, off[0] <= x < off[n]. */
+static uint32_t run_of(const uint32_t *off, uint32_t n, uint32_t x)
 {
-    uint32_t lo = 0, hi = b->n_seq; /* q_off[lo] <= row < q_off[hi] */
+    uint32_t lo = 0, hi = n;
     while (hi - lo > 1) {
         uint32_t mid = (lo + hi) / 2;
-        if (b->q_off[mid] <= row)
+        if (off[mid] <= x)
             lo = mid;
         else
             hi = mid;
@@ -478,7 +482,7 @@ static void rope_rows(struct row_job *j, uint32_t i0, uint32_t i1, uint32_t w)
         if (j->g2) k->rmsnorm(kk, E, kk, E, j->g2, G, E, m->norm_eps);
         const float *cs = j->c->cs + (size_t)i * m->rope_dim;
         for (uint32_t h = 0; h < H + G; h++) k->rope(q + (size_t)h * E, cs, m->rope_dim, m->rope_adjacent);
-        uint32_t s = seq_of_row(b, i), p = b->pos[i];
+        uint32_t s = run_of(b->q_off, b->n_seq, i), p = b->pos[i];
         uint8_t *blk = base + (size_t)b->blk[b->blk_off[s] + p / KERN_BLK] * j->kv->blk_bytes;
         for (uint32_t h = 0; h < G; h++)
             k->kv_put[j->kv->fmt](blk + h * j->kv->head_bytes, blk + (G + h) * j->kv->head_bytes, kk + (size_t)h * E, v + (size_t)h * E, E, p % KERN_BLK);
@@ -544,16 +548,7 @@ static void attend_piece(void *ud, uint32_t i, uint32_t n, uint32_t worker)
     (void)n;
     struct at_job *j = ud;
     const struct batch *b = j->d->batch;
-    uint32_t G = j->d->m->G, t = i / G, g = i % G, s = 0;
-    uint32_t lo = 0, hi = b->n_seq;
-    while (hi - lo > 1) {
-        uint32_t mid = (lo + hi) / 2;
-        if (j->tile0[mid] <= t)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    s = lo;
+    uint32_t G = j->d->m->G, t = i / G, g = i % G, s = run_of(j->tile0, b->n_seq, t);
     uint32_t r0 = b->q_off[s] + (t - j->tile0[s]) * j->tile, r1 = MIN(r0 + j->tile, b->q_off[s + 1]);
     attend_tile(j, s, g, r0, r1, worker);
 }
@@ -594,8 +589,8 @@ static void cpu_attend(struct dev *d, float *y, const float *qkv, const struct k
     flush(d);
     const struct model_shape *m = d->m;
     const struct batch *b = d->batch;
-    uint32_t R = m->H / m->G, tile0[257];
-    struct at_job j = {.d = d, .c = c, .y = y, .qkv = qkv, .kv = kv, .layer = layer, .tile = MAX(TILE_ROWS / R, 1u), .tile0 = tile0};
+    uint32_t R = m->H / m->G, t = 0;
+    struct at_job j = {.d = d, .c = c, .y = y, .qkv = qkv, .kv = kv, .layer = layer, .tile = MAX(TILE_ROWS / R, 1u), .tile0 = c->tile0};
     /* A lone decode row over a long context has too few (sequence, head) pieces for all workers: cut it by spans too. */
     if (b->n_seq == 1 && b->n_tok == 1 && c->n_thread > 1) {
         uint32_t s0, s1;
@@ -605,22 +600,12 @@ static void cpu_attend(struct dev *d, float *y, const float *qkv, const struct k
             return;
         }
     }
-    /* tile0 holds 256 sequences at a time */
-    for (uint32_t from = 0; from < b->n_seq; from += 256) {
-        uint32_t k = MIN(256u, b->n_seq - from), t = 0;
-        struct batch part = *b;
-        part.n_seq = k;
-        part.q_off = b->q_off + from;
-        part.blk_off = b->blk_off + from;
-        for (uint32_t s = 0; s < k; s++) {
-            tile0[s] = t;
-            t += ceil_div_u32(part.q_off[s + 1] - part.q_off[s], j.tile);
-        }
-        tile0[k] = t;
-        d->batch = &part;
-        pool_run(c->pool, attend_piece, &j, t * m->G);
-        d->batch = b;
+    for (uint32_t s = 0; s < b->n_seq; s++) {
+        c->tile0[s] = t;
+        t += ceil_div_u32(b->q_off[s + 1] - b->q_off[s], j.tile);
     }
+    c->tile0[b->n_seq] = t;
+    pool_run(c->pool, attend_piece, &j, t * m->G);
 }
 
 static int cpu_sync(struct dev *d, struct err *e)

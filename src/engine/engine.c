@@ -40,11 +40,10 @@ static int plan_memory(struct engine *g, const struct engine_opt *o, enum kv_fmt
 {
     const struct model_shape *m = &g->shape;
     uint64_t avail = os_mem_avail(), w = g->w.matrix_bytes, per = shape_kv_bytes(m, kv_elem_bytes(fmt));
-    uint64_t row = 4ull * (2ull * m->D + (m->H + 2ull * m->G) * m->E + MAX((uint64_t)m->H * m->E, (uint64_t)m->D) + 3ull * m->F);
-    uint64_t acts = row * g->max_tok + 4ull * m->V * MAX(o->max_out, g->max_seq);
+    uint64_t acts = acts_bytes(m, g->max_tok, MAX(o->max_out, g->max_seq));
     char a[32], b[32], c[32];
     put_mb(c, sizeof c, avail);
-    if (w + acts > avail) {
+    if (w > avail || acts > avail - w) {
         put_mb(a, sizeof a, w);
         return err_set(e, E_NOMEM, "%s: %s of weights do not fit the %s of memory that are available", g->gguf.path, a, c);
     }
@@ -185,45 +184,43 @@ static int check_ids(const struct engine *g, const int32_t *id, uint32_t n, stru
     return OK;
 }
 
-int engine_feed(struct engine *g, struct seq *s, const int32_t *id, uint32_t n, bool decode, struct err *e)
+/* The ids behind what s holds, in chunks. row NULL: logits of the last id alone are left; else of every row, handed to row chunk by chunk. */
+static int run_chunks(struct engine *g, struct seq *s, const int32_t *id, uint32_t n, uint32_t n_dec, engine_row *row, void *ud, struct err *e)
 {
-    CHECK(n > 0);
     TRY(check_ids(g, id, n, e));
     TRY(seq_reserve(s, &g->kv, s->n_done + n, e));
+    uint32_t most = row ? MIN(g->max_tok, g->rank.a.max_out) : g->max_tok;
     for (uint32_t at = 0; at < n;) {
         if (stopped(g)) return err_set(e, E_AGAIN, "stopped");
-        uint32_t k = MIN(n - at, g->max_tok);
+        uint32_t k = MIN(n - at, most);
         struct batch b = batch_one(g, s, id + at, k);
-        b.n_dec = decode && n == 1 ? 1 : 0;
-        if (at + k == n) {
+        b.n_dec = n_dec;
+        if (row) {
+            for (uint32_t i = 0; i < k; i++) g->b_out[i] = i;
+            b.n_out = k;
+        } else if (at + k == n) {
             g->b_out[0] = k - 1;
             b.n_out = 1;
         }
         TRY(fwd_step(&g->rank, &b, e));
         s->n_done += k;
+        if (row) TRY(row(ud, at, k, g->rank.a.logits));
         at += k;
     }
+    return OK;
+}
+
+int engine_feed(struct engine *g, struct seq *s, const int32_t *id, uint32_t n, bool decode, struct err *e)
+{
+    CHECK(n > 0);
+    TRY(run_chunks(g, s, id, n, decode && n == 1 ? 1 : 0, NULL, NULL, e));
     if (decode) g->led.tok_out += n;
     return OK;
 }
 
-int engine_score(struct engine *g, struct seq *s, const int32_t *id, uint32_t n, int (*row)(void *ud, uint32_t first, uint32_t n_row, const float *logits), void *ud,
-                 struct err *e)
+int engine_score(struct engine *g, struct seq *s, const int32_t *id, uint32_t n, engine_row *row, void *ud, struct err *e)
 {
-    TRY(check_ids(g, id, n, e));
-    TRY(seq_reserve(s, &g->kv, s->n_done + n, e));
-    for (uint32_t at = 0; at < n;) {
-        if (stopped(g)) return err_set(e, E_AGAIN, "stopped");
-        uint32_t k = MIN(MIN(n - at, g->max_tok), g->rank.a.max_out);
-        struct batch b = batch_one(g, s, id + at, k);
-        for (uint32_t i = 0; i < k; i++) g->b_out[i] = i;
-        b.n_out = k;
-        TRY(fwd_step(&g->rank, &b, e));
-        s->n_done += k;
-        TRY(row(ud, at, k, g->rank.a.logits));
-        at += k;
-    }
-    return OK;
+    return run_chunks(g, s, id, n, 0, row, ud, e);
 }
 
 int engine_decode(struct engine *g, struct seq *const *s, const int32_t *id, uint32_t n_seq, struct err *e)

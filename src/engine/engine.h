@@ -48,8 +48,8 @@ void engine_close(struct engine *g);
  * decode: the ids are output tokens (ledger phase; n == 1). E_AGAIN: stopped or KV full; E_RANGE: over the context. */
 int engine_feed(struct engine *g, struct seq *s, const int32_t *id, uint32_t n, bool decode, struct err *e);
 /* The same, and logits of every row: after each chunk row(ud, first, n_row, logits) is called; max_out must be >= max_tok. */
-int engine_score(struct engine *g, struct seq *s, const int32_t *id, uint32_t n, int (*row)(void *ud, uint32_t first, uint32_t n_row, const float *logits), void *ud,
-                 struct err *e);
+typedef int engine_row(void *ud, uint32_t first, uint32_t n_row, const float *logits);
+int engine_score(struct engine *g, struct seq *s, const int32_t *id, uint32_t n, engine_row *row, void *ud, struct err *e);
 /* One decode step for n_seq sequences at once, one id each; logits of sequence i in engine_logits(g, i). */
 int engine_decode(struct engine *g, struct seq *const *s, const int32_t *id, uint32_t n_seq, struct err *e);
 static inline const float *engine_logits(const struct engine *g, uint32_t i) { return g->rank.a.logits + (size_t)i * g->shape.V; }

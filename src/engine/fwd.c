@@ -46,22 +46,47 @@ int fwd_step(struct rank *r, const struct batch *b, struct err *e)
     return rc;
 }
 
-/* Buffers of the pass. att doubles as the gathered rows of the head, so it is as wide as the wider of the two. */
+/* The buffers of the pass, one list for sizing, taking and giving back. att doubles as the gathered rows of the head, so it is as wide as the wider. */
+#define N_ACTS 7u
+struct act_buf {
+    float **p;
+    size_t rows, cols;
+};
+static void list_acts(struct act_buf out[N_ACTS], struct acts *a, const struct model_shape *m)
+{
+    size_t N = a->max_tok, head = MAX((size_t)m->H * m->E, (size_t)m->D);
+    const struct act_buf all[N_ACTS] = {{&a->x, N, m->D}, {&a->h, N, m->D}, {&a->qkv, N, (size_t)(m->H + 2 * m->G) * m->E}, {&a->att, N, head},
+                                        {&a->gu, N, 2 * (size_t)m->F}, {&a->ff, N, m->F}, {&a->logits, a->max_out, m->V}};
+    for (uint32_t i = 0; i < N_ACTS; i++) out[i] = all[i];
+}
+static bool act_bytes(const struct act_buf *b, size_t *bytes)
+{
+    size_t n;
+    return mul_ok(b->rows, b->cols, &n) && mul_ok(n, sizeof(float), bytes);
+}
+
+uint64_t acts_bytes(const struct model_shape *m, uint32_t max_tok, uint32_t max_out)
+{
+    struct acts a = {.max_tok = max_tok, .max_out = max_out};
+    struct act_buf b[N_ACTS];
+    uint64_t sum = 0;
+    list_acts(b, &a, m);
+    for (uint32_t i = 0; i < N_ACTS; i++) {
+        size_t n;
+        if (!act_bytes(&b[i], &n) || !add_ok(sum, n, &sum)) return UINT64_MAX;
+    }
+    return sum;
+}
+
 int acts_open(struct acts *a, struct dev *d, uint32_t max_tok, uint32_t max_out, struct err *e)
 {
-    const struct model_shape *m = d->m;
     *a = (struct acts){.max_tok = max_tok, .max_out = max_out};
-    size_t N = max_tok, head = MAX((size_t)m->H * m->E, (size_t)m->D);
-    struct {
-        float **p;
-        size_t rows, cols;
-    } want[] = {{&a->x, N, m->D},         {&a->h, N, m->D},          {&a->qkv, N, (size_t)(m->H + 2 * m->G) * m->E}, {&a->att, N, head},
-                {&a->gu, N, 2 * (size_t)m->F}, {&a->ff, N, m->F}, {&a->logits, max_out, m->V}};
-    for (size_t i = 0; i < ARRAY_LEN(want); i++) {
-        size_t n, bytes;
-        if (!mul_ok(want[i].rows, want[i].cols, &n) || !mul_ok(n, sizeof(float), &bytes))
-            return err_set(e, E_RANGE, "activations of %u tokens overflow", max_tok);
-        TRY(d->op->alloc(d, bytes, false, (void **)want[i].p, e));
+    struct act_buf b[N_ACTS];
+    list_acts(b, a, d->m);
+    for (uint32_t i = 0; i < N_ACTS; i++) {
+        size_t bytes;
+        if (!act_bytes(&b[i], &bytes)) return err_set(e, E_RANGE, "activations of %u tokens overflow", max_tok);
+        TRY(d->op->alloc(d, bytes, false, (void **)b[i].p, e));
         a->bytes += bytes;
     }
     return OK;
@@ -69,14 +94,11 @@ int acts_open(struct acts *a, struct dev *d, uint32_t max_tok, uint32_t max_out,
 
 void acts_close(struct acts *a, struct dev *d)
 {
-    const struct model_shape *m = d->m;
-    size_t N = a->max_tok, f = sizeof(float), head = MAX((size_t)m->H * m->E, (size_t)m->D);
-    d->op->free(d, a->x, N * m->D * f);
-    d->op->free(d, a->h, N * m->D * f);
-    d->op->free(d, a->qkv, N * (m->H + 2 * m->G) * m->E * f);
-    d->op->free(d, a->att, N * head * f);
-    d->op->free(d, a->gu, N * 2 * m->F * f);
-    d->op->free(d, a->ff, N * m->F * f);
-    d->op->free(d, a->logits, (size_t)a->max_out * m->V * f);
+    struct act_buf b[N_ACTS];
+    list_acts(b, a, d->m);
+    for (uint32_t i = 0; i < N_ACTS; i++) {
+        size_t bytes;
+        if (act_bytes(&b[i], &bytes)) d->op->free(d, *b[i].p, bytes);
+    }
     *a = (struct acts){0};
 }

@@ -23,6 +23,8 @@ struct rank { /* one per process */
     struct kv_view *kv;          /* borrowed */
     struct acts a;
 };
+/* Bytes that acts_open takes; UINT64_MAX when they overflow. */
+uint64_t acts_bytes(const struct model_shape *m, uint32_t max_tok, uint32_t max_out);
 int acts_open(struct acts *a, struct dev *d, uint32_t max_tok, uint32_t max_out, struct err *e);
 void acts_close(struct acts *a, struct dev *d);
 
