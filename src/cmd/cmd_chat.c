@@ -21,15 +21,6 @@ struct chat {
     bool failed;
 };
 
-static void to_stdout(void *ud, const char *p, size_t n)
-{
-    struct chat *c = ud;
-    if (fwrite(p, 1, n, stdout) != n || fflush(stdout) != 0) {
-        c->failed = true;
-        cmd_stop = 1;
-    }
-}
-
 static void set_system(json_t *messages, const char *text)
 {
     const json_t *first = json_array_get(messages, 0);
@@ -121,18 +112,11 @@ out:
 
 static void stats(const struct chat *c)
 {
-    struct engine_mem m;
-    engine_memory(c->g, &m);
     log_line(LOG_INFO, "%u turns, %zu messages, %zu of %u tokens of context used", c->turns, json_array_size(c->messages), c->held.n, c->g->ctx);
     log_line(LOG_INFO, "prompt tokens computed %llu, reused %llu; output tokens %llu", (unsigned long long)c->in_tok, (unsigned long long)c->hit_tok,
              (unsigned long long)c->out_tok);
-    log_line(LOG_INFO, "prefill %.1f tokens/s, decode %.1f tokens/s; memory peak %.0f MB = weights %.0f + kv %.0f + activations %.0f + rest %.0f",
-             c->prefill_ns ? (double)c->in_tok * 1e9 / (double)c->prefill_ns : 0, c->decode_ns ? (double)c->out_tok * 1e9 / (double)c->decode_ns : 0,
-             (double)m.peak * 1e-6, (double)m.weights * 1e-6, (double)m.kv_used * 1e-6, (double)m.acts * 1e-6, (double)m.rest * 1e-6);
-    struct buf b = {0};
-    led_line(&c->g->led, 1, c->held.n, &b);
-    if (b.p) log_line(LOG_INFO, "%s", b.p);
-    buf_free(&b);
+    log_line(LOG_INFO, "prefill %.1f tokens/s, decode %.1f tokens/s", cmd_per_s(c->in_tok, c->prefill_ns), cmd_per_s(c->out_tok, c->decode_ns));
+    cmd_ledger(c->g, c->held.n);
 }
 
 static const char help[] = "/reset            forget the conversation (the system message stays)\n"
@@ -225,7 +209,7 @@ int cmd_chat(const struct opts *o)
         rc = err_set(&e, E_UNSUP, "%s %s", c.g->gguf.path, c.g->tok ? "has no chat template: hearth run --raw works" : "has no tokenizer");
         goto out;
     }
-    c.go = (struct gen_opt){.n = opts_given(o, OPT_ID_N) ? o->n : 0, .ignore_eos = o->ignore_eos, .stop = o->stop.v, .n_stop = o->stop.n, .emit = to_stdout, .ud = &c};
+    c.go = (struct gen_opt){.n = opts_given(o, OPT_ID_N) ? o->n : 0, .ignore_eos = o->ignore_eos, .stop = o->stop.v, .n_stop = o->stop.n, .emit = cmd_to_stdout, .ud = &c.failed};
     TRYG(cmd_sampling(&c.go.samp, o, c.g, &bias, &e));
     TRYG(seq_init(&c.seq, c.g->ctx, &e));
     c.messages = json_array();

@@ -110,11 +110,9 @@ int cmd_eval(const struct opts *o)
     int rc;
 
     cmd_catch_int();
-    struct opts oo = *o;
     uint32_t window = o->ctx;
-    if (!window) oo.ctx = 0;
     if (o->ids_file) TRYG(read_ids(&ids, o->ids_file, &e));
-    TRYG(cmd_engine(&g, &oo, 1, SCORE_ROWS, 0, &e));
+    TRYG(cmd_engine(&g, o, 1, SCORE_ROWS, 0, &e));
     v.g = g;
     if (!window) window = MIN(2048u, g->ctx);
     bool bos = false;

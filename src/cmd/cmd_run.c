@@ -7,15 +7,6 @@
 
 #define MAX_PROMPT ((size_t)64 << 20)
 
-static void to_stdout(void *ud, const char *p, size_t n)
-{
-    bool *failed = ud;
-    if (fwrite(p, 1, n, stdout) != n || fflush(stdout) != 0) {
-        *failed = true;
-        cmd_stop = 1; /* nobody reads any more */
-    }
-}
-
 /* The prompt's text: -p, -f, or stdin. */
 static int read_prompt(struct buf *out, const struct opts *o, struct err *e)
 {
@@ -95,8 +86,8 @@ static void print_json(const struct engine *g, const struct ids *prompt, const s
     json_ids(&b, "prompt_ids", prompt->v, prompt->n);
     buf_printf(&b, ",\"finish_reason\":\"%s\",\"seed\":%llu", gen_end_name(r->end), (unsigned long long)s->seed);
     buf_printf(&b, ",\"usage\":{\"prompt_tokens\":%zu,\"completion_tokens\":%zu,\"total_tokens\":%zu}", prompt->n, r->out.n, prompt->n + r->out.n);
-    buf_printf(&b, ",\"prefill_tokens_per_s\":%.3f,\"decode_tokens_per_s\":%.3f,\"load_s\":%.4f", r->prefill_ns ? (double)prompt->n * 1e9 / (double)r->prefill_ns : 0,
-               r->decode_ns ? (double)r->n_decode * 1e9 / (double)r->decode_ns : 0, (double)g->load_ns * 1e-9);
+    buf_printf(&b, ",\"prefill_tokens_per_s\":%.3f,\"decode_tokens_per_s\":%.3f,\"load_s\":%.4f", cmd_per_s(prompt->n, r->prefill_ns),
+               cmd_per_s(r->n_decode, r->decode_ns), (double)g->load_ns * 1e-9);
     buf_printf(&b, ",\"memory\":{\"peak\":%llu,\"weights\":%llu,\"kv\":%llu,\"kv_reserved\":%llu,\"activations\":%llu,\"rest\":%llu}", (unsigned long long)m.peak,
                (unsigned long long)m.weights, (unsigned long long)m.kv_used, (unsigned long long)m.kv, (unsigned long long)m.acts, (unsigned long long)m.rest);
     buf_printf(&b, ",\"isa\":\"%s\",\"threads\":%u,\"context\":%u", isa_name(g->isa), g->n_thread, g->ctx);
@@ -131,12 +122,8 @@ int cmd_run(const struct opts *o)
     }
     TRYG(cmd_sampling(&so, o, g, &bias, &e));
     TRYG(seq_init(&seq, g->ctx, &e));
-    if (prompt.n > g->ctx) {
-        rc = err_set(&e, E_RANGE, "the prompt has %zu tokens, the context holds %u", prompt.n, g->ctx);
-        goto out;
-    }
     struct gen_opt go = {.samp = so, .n = opts_given(o, OPT_ID_N) ? o->n : 0, .ignore_eos = o->ignore_eos, .stop = o->stop.v, .n_stop = o->stop.n,
-                         .logprobs = o->logprobs, .emit = o->json ? NULL : to_stdout, .ud = &failed};
+                         .logprobs = o->logprobs, .emit = o->json ? NULL : cmd_to_stdout, .ud = &failed};
     TRYG(gen_run(g, &seq, prompt.v, (uint32_t)prompt.n, &go, &r, &e));
     if (o->json) {
         print_json(g, &prompt, &r, &so, o->logprobs);

@@ -4,7 +4,7 @@
 #include "base/os.h"
 #include "cmd/model_path.h"
 #include "model/chat.h"
-#include <string.h>
+#include <stdio.h>
 
 volatile sig_atomic_t cmd_stop;
 static void on_int(int sig)
@@ -83,20 +83,33 @@ int cmd_chat_ids(struct ids *out, const struct engine *g, const json_t *messages
     return rc;
 }
 
-static double per_s(uint64_t n, uint64_t ns) { return ns ? (double)n * 1e9 / (double)ns : 0; }
-
-void cmd_report(const struct engine *g, const struct gen_result *r, const struct samp_opt *s, uint64_t prefilled, bool ledger)
+void cmd_to_stdout(void *ud, const char *p, size_t n)
 {
-    log_line(LOG_INFO, "prefill %llu tokens, %.1f tokens/s | decode %u tokens, %.1f tokens/s | %s | seed %llu | %s, %u thread%s",
-             (unsigned long long)prefilled, per_s(prefilled, r->prefill_ns), r->n_decode, per_s(r->n_decode, r->decode_ns), gen_end_name(r->end),
-             (unsigned long long)s->seed, isa_name(g->isa), g->n_thread, g->n_thread == 1 ? "" : "s");
-    if (!ledger) return;
+    bool *failed = ud;
+    if (fwrite(p, 1, n, stdout) != n || fflush(stdout) != 0) {
+        *failed = true;
+        cmd_stop = 1;
+    }
+}
+
+double cmd_per_s(uint64_t n, uint64_t ns) { return ns ? (double)n * 1e9 / (double)ns : 0; }
+
+void cmd_ledger(const struct engine *g, uint64_t ctx)
+{
     struct engine_mem m;
     engine_memory(g, &m);
     log_line(LOG_INFO, "memory peak %.0f MB = weights %.0f + kv %.0f (of %.0f reserved) + activations %.0f + rest %.0f", (double)m.peak * 1e-6,
              (double)m.weights * 1e-6, (double)m.kv_used * 1e-6, (double)m.kv * 1e-6, (double)m.acts * 1e-6, (double)m.rest * 1e-6);
     struct buf b = {0};
-    led_line(&g->led, 1, r->n_prompt + r->out.n, &b);
+    led_line(&g->led, 1, ctx, &b);
     if (b.p) log_line(LOG_INFO, "%s", b.p);
     buf_free(&b);
+}
+
+void cmd_report(const struct engine *g, const struct gen_result *r, const struct samp_opt *s, uint64_t prefilled, bool ledger)
+{
+    log_line(LOG_INFO, "prefill %llu tokens, %.1f tokens/s | decode %u tokens, %.1f tokens/s | %s | seed %llu | %s, %u thread%s",
+             (unsigned long long)prefilled, cmd_per_s(prefilled, r->prefill_ns), r->n_decode, cmd_per_s(r->n_decode, r->decode_ns), gen_end_name(r->end),
+             (unsigned long long)s->seed, isa_name(g->isa), g->n_thread, g->n_thread == 1 ? "" : "s");
+    if (ledger) cmd_ledger(g, r->n_prompt + r->out.n);
 }

@@ -18,5 +18,12 @@ int cmd_sampling(struct samp_opt *s, const struct opts *o, const struct engine *
 /* Renders messages through the model's chat template and tokenises; E_UNSUP when the file has none. */
 int cmd_chat_ids(struct ids *out, const struct engine *g, const json_t *messages, struct err *e);
 
+/* A gen_opt.emit that writes to stdout; ud is a bool set when nobody reads any more (the generation is then stopped too). */
+void cmd_to_stdout(void *ud, const char *p, size_t n);
+/* n per second of ns; 0 for no time. */
+double cmd_per_s(uint64_t n, uint64_t ns);
+/* Memory and density lines to stderr; ctx: tokens of context at the end. */
+void cmd_ledger(const struct engine *g, uint64_t ctx);
+
 /* "prefill 12 tokens, 340 tokens/s | decode ..." and, when asked, memory and ledger, to stderr. */
 void cmd_report(const struct engine *g, const struct gen_result *r, const struct samp_opt *s, uint64_t prefilled, bool ledger);
