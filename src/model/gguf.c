@@ -167,34 +167,35 @@ static uint32_t *sorted(struct arena *a, uint32_t n, int (*order)(const void *, 
     return ix;
 }
 
-const struct gguf_kv *gguf_find(const struct gguf *g, const char *key)
+typedef struct str name_fn(const struct gguf *g, uint32_t i);
+static struct str kv_name(const struct gguf *g, uint32_t i) { return g->kv[i].key; }
+static struct str t_name(const struct gguf *g, uint32_t i) { return g->t[i].name; }
+
+/* Index of the entry of that name, n when there is none. ix: indices by rising name. */
+static uint32_t find_sorted(const struct gguf *g, const uint32_t *ix, uint32_t n, name_fn *name, struct str k)
 {
-    struct str k = str_of(key);
-    for (uint32_t lo = 0, hi = g->n_kv; lo < hi;) {
+    for (uint32_t lo = 0, hi = n; lo < hi;) {
         uint32_t m = lo + (hi - lo) / 2;
-        int c = str_order(k, g->kv[g->kv_sorted[m]].key);
-        if (c == 0) return &g->kv[g->kv_sorted[m]];
+        int c = str_order(k, name(g, ix[m]));
+        if (c == 0) return ix[m];
         if (c < 0)
             hi = m;
         else
             lo = m + 1;
     }
-    return NULL;
+    return n;
+}
+
+const struct gguf_kv *gguf_find(const struct gguf *g, const char *key)
+{
+    uint32_t i = find_sorted(g, g->kv_sorted, g->n_kv, kv_name, str_of(key));
+    return i < g->n_kv ? &g->kv[i] : NULL;
 }
 
 const struct gguf_tensor *gguf_tensor_find(const struct gguf *g, const char *name)
 {
-    struct str k = str_of(name);
-    for (uint32_t lo = 0, hi = g->n_t; lo < hi;) {
-        uint32_t m = lo + (hi - lo) / 2;
-        int c = str_order(k, g->t[g->t_sorted[m]].name);
-        if (c == 0) return &g->t[g->t_sorted[m]];
-        if (c < 0)
-            hi = m;
-        else
-            lo = m + 1;
-    }
-    return NULL;
+    uint32_t i = find_sorted(g, g->t_sorted, g->n_t, t_name, str_of(name));
+    return i < g->n_t ? &g->t[i] : NULL;
 }
 
 /* ---- header and metadata */
