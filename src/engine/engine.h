@@ -5,8 +5,25 @@
 #include "model/tok.h"
 #include <signal.h>
 
+/* What made-up weights are of: a named shape (shape_by_name) and the precision as published checkpoints have it: q4_0 and q4_k with embedding and output in
+ * Q6_K, fp8 with every matrix but embedding and output in E4M3 with per-channel scales and those in BF16, any other type throughout. */
+struct model_made {
+    const char *shape;
+    enum dtype precision, head; /* head: type of embedding and output, DT_NONE: by the rule above */
+    uint64_t seed;
+};
+
+/* Types to convert to while loading. DT_NONE for weights: as they are; for head (embedding and output): as they are without `weights`, else at least BF16 for
+ * fp8 and the float types, Q8_0 or Q6_K for q*. A row that is no multiple of the block falls back to a smaller block (q4_k -> q8_0). */
+struct model_conv {
+    enum dtype weights, head;
+};
+
 struct engine_opt {
-    const char *path;      /* model file */
+    const char *path;      /* model file; NULL: made-up weights of `made` */
+    const struct model_made *made; /* seeded random weights in memory, no file (benchmarks, planning trials); read during the call only */
+    const struct model_conv *conv; /* matrices are converted while loading; NULL: as they are; read during the call only */
+    bool no_repack;        /* serve from the mapping, slower: no second layout is made */
     enum isa isa;          /* ISA_N: the best the CPU has */
     uint32_t n_thread;     /* 0: every core the process may use */
     uint32_t ctx;          /* tokens of one sequence; 0: the model's context, cut to half of the memory left */

@@ -32,3 +32,7 @@ uint64_t shape_params(const struct model_shape *s);
 uint64_t shape_kv_bytes(const struct model_shape *s, uint32_t elem_bytes);
 /* Architectures read: i from 0, NULL at the end. */
 const char *shape_arch_name(size_t i);
+/* Named shapes ("llama-3.1-8b"; table with sources in shape_preset.c): fills *s, E_ARG naming the nearest one when there is no such shape. */
+int shape_by_name(struct model_shape *s, const char *name, struct err *e);
+/* Names of the table: i from 0, NULL at the end. */
+const char *shape_preset_name(size_t i);

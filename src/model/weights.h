@@ -12,6 +12,10 @@ struct mat {
     enum dtype dt;
     uint8_t layout;     /* 0: as in the file; else the packed layout of the kernel table that made it */
     size_t row_bytes;   /* of the file's layout */
+    /* FP8: w[r][c] = code * scale[r / scale_rows * scale_ld + c / scale_cols]. Per tensor: scale_rows = rows, scale_cols = cols; per channel: scale_rows = 1,
+     * scale_cols = cols; blocks: 128, 128. scale_cols is cols or a multiple of 128. NULL: every scale is 1 (other types: always NULL). */
+    const float *scale;
+    uint32_t scale_rows, scale_cols, scale_ld;
     const struct gguf_tensor *src; /* NULL for made-up matrices */
 };
 static inline uint64_t mat_file_bytes(const struct mat *m) { return (uint64_t)m->row_bytes * m->rows; }
